@@ -19,7 +19,7 @@ _DIRECTIVE = re.compile(rf'(({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"|[^\s,"]*))?)')
 # invalid.
 _DATES = frozenset({"deprecation", "sunset"})
 
-# What lets a shared cache store a response, or some of its headers.
+# Directives that let a shared cache store a response, or all but some of its headers.
 _SHARED = frozenset({"public", "s-maxage", "private"})
 
 
@@ -29,14 +29,15 @@ def values_of(headers: HeaderList, name: str) -> list[str]:
 
 
 def members_of(values: Iterable[str]) -> list[str]:
-    """Return the members of the values of a list-valued header (RFC 9110 section
-    5.6.1).
-    """
+    """Return the members of a list-valued header (RFC 9110 section 5.6.1)."""
     return list(filter(None, map(str.strip, ",".join(values).split(","))))
 
 
 class ResponseHeaders:
-    """Edit a copy of the headers of a response, whose names are put in lower case once."""
+    """Edit a copy of the headers of a response.
+
+    ``names`` are the names of ``lines`` in lower case.
+    """
 
     __slots__ = ("lines", "names")
 
@@ -59,11 +60,10 @@ class ResponseHeaders:
                 self.lines[place] = (spelling, edit(value))
 
     def merge(self, name: str, members: Sequence[str], *, unless: str = "") -> None:
-        """Put ``members`` into a list-valued header, on one line (RFC 9110 section
-        5.3).
+        """Add members to a list-valued header, on one line (RFC 9110 section 5.3).
 
-        Members that are there already, in any letter case, are not repeated. The member
-        ``unless`` includes all others, as the ``*`` of ``Vary`` does.
+        Members that are there already, in any letter case, are not repeated. Nothing is
+        added if the member ``unless`` is there, as the ``*`` of ``Vary``.
         """
         value = ", ".join(members)
         if (name, value) not in self.lines:
@@ -84,17 +84,18 @@ class ResponseHeaders:
         self.names = [name for name in self.names if name not in names]
 
     def announce(self, dates: HeaderList, links: Sequence[str]) -> HeaderList:
-        """Return the headers with one line of each date at the end, and with links in
-        the last line of ``Link``.
+        """Return the headers with the dates at the end, and links in the last ``Link``.
 
-        Links that another middleware has announced already are not repeated.
+        Dates that are there already are replaced. Links that another middleware has
+        announced are not repeated.
         """
         announced = ", ".join(links)
         lines: HeaderList = []
+        # The place of the last ``Link``, and all links with a comma on both sides.
         last_link, other_links = None, ""
         for name, line in zip(self.names, self.lines, strict=True):
             if name == "link":
-                if line[1] == announced:
+                if line[1] == announced:  # it is added again below
                     continue
                 last_link = len(lines)
                 other_links += f", {line[1]}, "
@@ -114,8 +115,9 @@ class ResponseHeaders:
     def _replace(
         self, name: str, value: str, compute: Callable[[list[str]], str]
     ) -> None:
-        """Leave one line of a header: with what a function of its values returns, or
-        with a value if it has none.
+        """Leave one line of a header, with the result of ``compute`` for its values.
+
+        A header that is missing is added with ``value``.
         """
         key = name.lower()
         if key not in self.names:

@@ -1,5 +1,6 @@
-"""The announcement of a matched request for its application, which may repeat it in a
-body: agents and SDKs do not read headers.
+"""The announcement of a matched request, for the application.
+
+It may repeat the announcement in a body, because agents and SDKs do not read headers.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from .plans.decision import Decision
 from .plans.policy import Phase
 from .validation import require
 
-# The key of the decision about a matched request in its environ.
+# The environ key of the decision about a matched request.
 SERVED = "flask_notifications.served"
 
 
@@ -20,7 +21,7 @@ class Notice(NamedTuple):
 
     :param operation: the operation's name.
     :param phase: the phase of the operation for this caller.
-    :param deprecated_at: since when it is deprecated, in UTC.
+    :param deprecated_at: the date in ``Deprecation``, in UTC.
     :param sunset_at: the date in ``Sunset``, in UTC, or ``None``.
     :param successor: the target of the link to the successor, or ``None``.
     :param documentation: the target of the link to the documentation, or ``None``.
@@ -37,14 +38,14 @@ class Notice(NamedTuple):
 def notice_of(environ: WSGIEnvironment) -> Notice | None:
     """Return the notice of a matched request, or ``None`` if there is none.
 
-    It is there before your application runs and while it does. Of two middlewares, the
-    inner one counts.
+    It is set before your application is called. Of two middlewares, the inner one sets
+    it.
 
     :param environ: the WSGI environ (``request.environ`` in Flask, ``request.META`` in
         Django). The notice of a copy with another method or path is ``None``.
     :raises ValueError: the argument is no environ, such as the request itself.
     """
-    # By its type: a request shows its URL.
+    # The message shows the type only, because the repr of a request has its URL.
     require(
         isinstance(environ, Mapping),
         "environ",
@@ -54,7 +55,8 @@ def notice_of(environ: WSGIEnvironment) -> Notice | None:
     decision = environ.get(SERVED)
     if not isinstance(decision, Decision):
         return None
-    # The border between both moves where an application is mounted in another.
+    # Joined, because mounting an application within another moves a part of the path
+    # from one to the other.
     path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
     if (decision.method, decision.path) != (environ.get("REQUEST_METHOD"), path):
         return None

@@ -20,8 +20,8 @@ from .validation import holds_session_id, require
 
 # RFC 9110 section 10.1.5: product = token ["/" product-version]
 _PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
-# Characters of a client's name that observers see: the rest is the client's to choose,
-# and may be long.
+# Characters of a client's name that observers see. Clients choose it, and may choose a
+# long one.
 _CLIENT_LENGTH = 64
 
 
@@ -39,9 +39,9 @@ class Call(NamedTuple):
     :param client: the first product of ``User-Agent`` (RFC 9110 section 10.1.5), at
         most 64 characters, or ``None``.
     :param at: the time of the request, in UTC.
-    :param caller: the label of the caller, 1 to 64 printable characters, or ``None``:
-        the one that the application gave it before its response started, otherwise the
-        one that the middleware's ``identify`` gave it.
+    :param caller: the label of the caller, 1 to 64 printable characters, or ``None``.
+        A label that the application sets before its response starts precedes that of
+        the middleware's ``identify``.
     """
 
     operation: str
@@ -59,12 +59,11 @@ Observer = Callable[[Call], object]
 
 @runtime_checkable
 class RequestWatcher(Protocol):
-    """An observer that knows the plan, and learns when the first request of its process
-    has passed.
+    """An observer that knows the plan, and learns of the first request of its process.
 
-    The middleware calls ``listen`` once, when it is built. At each request, matched or
-    not, it looks at ``awaits_request`` and calls ``request_passed`` if that is true, so
-    a watcher sets it to false then.
+    The middleware calls ``listen`` once, when it is built. It calls ``request_passed``
+    at each request, matched or not, while ``awaits_request`` is true; the watcher sets
+    it to false.
     """
 
     awaits_request: bool
@@ -77,14 +76,15 @@ class RequestWatcher(Protocol):
 
 
 def require_function(argument: str, function: object, expected: str) -> None:
-    """Check that an argument is a function that does not only promise its result."""
+    """Check that an argument is a function that is not asynchronous or a generator."""
     is_ordinary = callable(function) and not is_deferring(function)
     require(is_ordinary, argument, expected, function)
 
 
 def check_identify(identify: object, source: str) -> None:
-    """Check that ``identify`` is an ordinary function from a source to a label, or
-    ``None``.
+    """Check that ``identify`` is ``None`` or an ordinary function.
+
+    :param source: what the function gets, for the message: "a caller", for example.
     """
     if identify is not None:
         expected = f"an ordinary function from {source} to a label"
@@ -92,9 +92,7 @@ def check_identify(identify: object, source: str) -> None:
 
 
 def find_label(identify: Callable[[Any], Any], source: object) -> object:
-    """Return what ``identify`` returns for a source, or ``None``: its failure is
-    logged.
-    """
+    """Return the result of ``identify``, or log its failure and return ``None``."""
     label, failure = ask_label(identify, source)
     if failure is not None:
         log_error("identify: %s", failure)
@@ -104,8 +102,9 @@ def find_label(identify: Callable[[Any], Any], source: object) -> object:
 def ask_label(
     identify: Callable[[Any], Any], source: object
 ) -> tuple[object, str | None]:
-    """Return what ``identify`` returns for a source, or a description of its failure,
-    which holds no session ID.
+    """Return the result of ``identify`` and a description of its failure, or ``None``.
+
+    The description holds no session ID.
     """
     try:
         return refuse_deferred(identify(source), "identify"), None
@@ -114,12 +113,15 @@ def ask_label(
 
 
 def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
-    """Return the name of a client, or ``None``, also where it may hold a session ID."""
+    """Return the name of a client, or ``None`` if it has none or may hold a session ID.
+
+    :param session_ids: every session ID of the request.
+    """
     product = _PRODUCT.match(user_agent)
     if product is None:
         return None
-    # The word may be longer than the product: a session ID counts that begins in the
-    # part that observers see.
+    # Observers would see a part of a session ID that begins in the name, even if it
+    # ends after the product or after the characters that they see.
     word = user_agent.partition(" ")[0]
     for session_id in session_ids:
         seen = word[: _CLIENT_LENGTH + len(session_id)]
@@ -129,18 +131,16 @@ def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
 
 
 def basic_user(environ: WSGIEnvironment) -> str | None:
-    """Return the user of ``Authorization: Basic`` (RFC 7617 section 2), or ``None``: an
-    ``identify`` of the middleware.
+    """Return the user of ``Authorization: Basic`` (RFC 7617 section 2), or ``None``.
 
-    Not checked: the password. Anybody can send any name, unless a server before the
-    middleware checks it.
+    Use it as the ``identify`` of the middleware. Not checked: the password. Anybody can
+    send any name, unless a server before the middleware checks it.
 
     :param environ: the WSGI environ. The name is read as UTF-8, or as ISO 8859-1 where
         it is not.
     """
-    scheme, _space, token = (
-        environ.get("HTTP_AUTHORIZATION", "").strip(" \t").partition(" ")
-    )
+    header = environ.get("HTTP_AUTHORIZATION", "")
+    scheme, _space, token = header.strip(" \t").partition(" ")
     if scheme.lower() != "basic":
         return None
     try:
