@@ -42,11 +42,12 @@ class Snapshot:
     """What the store had at one moment, for a window.
 
     Times are microseconds since 1970. ``names`` are the operations of the report.
-    ``services`` are those that were heard in the window or may still live. Of the
+    ``services`` are those that were heard in the window or may still live; with
+    ``--service`` only that one, and ``known_services`` has the names of all. Of the
     operations that are ``unmatched``, no request was answered or refused under the
-    present rules since ``kept_from``. ``last_call`` is that of the only caller of the report,
-    also before the window, or 0. ``logs`` are what access logs show of the window, and
-    ``has_store`` is false without a database.
+    present rules since ``kept_from``. ``last_call`` is that of the only caller of the
+    report, also before the window, or 0. ``logs`` are what access logs show of the
+    window, and ``has_store`` is false without a database.
     """
 
     now: int
@@ -55,6 +56,7 @@ class Snapshot:
     table: CallTable
     kept_from: int = 0
     services: Sequence[Service] = ()
+    known_services: Sequence[str] = ()
     unmatched: Sequence[str] = ()
     last_call: int = 0
     logs: LogReading | None = None
@@ -142,6 +144,7 @@ def read_snapshot(
             table=reader.table,
             kept_from=kept_from * DAY,
             services=services,
+            known_services=reader.list_known_services(),
             unmatched=unmatched,
             last_call=_find_last_call(connection, options),
         )
@@ -215,6 +218,10 @@ class _Reader:
             if is_asked and row.began_at < window.until:
                 rows.append(row)
         return rows
+
+    def list_known_services(self) -> list[str]:
+        """Return the names of the services whose recorders were read."""
+        return sorted({service for service, _plan in self._origins.values()})
 
     def _origin_of(self, recorder: str) -> Origin:
         """Return the service and the plan of a recorder, which may be merged."""

@@ -142,7 +142,11 @@ def read_report(
     if snapshot.logs is not None:
         notes += snapshot.logs.notes
     if options.service is not None and not snapshot.services:
-        notes.append(f"no recorder of the service {options.service!r} was heard")
+        known = ", ".join(map(repr, snapshot.known_services)) or "none"
+        notes.append(
+            f"no recorder of the service {options.service!r} was heard; "
+            f"services in this database: {known}"
+        )
     return UsageReport(
         as_of=to_datetime(snapshot.now).replace(microsecond=0),
         since=to_datetime(snapshot.window.since),

@@ -227,7 +227,7 @@ def test_a_mistyped_service_is_unknown(database: str) -> None:
     Past(database, service="shop").cover(NOON - DAY, NOON)
     outcome = run_usage(database, "--service", "shpo")
     assert outcome.code == 4
-    assert "no recorder of the service 'shpo' was heard" in outcome.err
+    assert "service 'shpo' was heard; services in this database: 'shop'" in outcome.err
     assert run_usage(database, "--service", "shop").err == ""
 
 
