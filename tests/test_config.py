@@ -411,9 +411,10 @@ def test_an_error_is_reported_at_its_place(place: str, mapping: object) -> None:
 
 def test_every_error_is_reported_at_once() -> None:
     broken = operation("", "reports", successor="<", sunset_at="soon", sunset=1, live=2)
+    live = operation("live", "/<id>", successor="/v2", live=True)
     early = window("1969-01-02T00:00:00Z", "1969-01-01T00:00:00Z")
     windows = [early, window("soon", JULY), WINDOW, WINDOW]
-    operations = [OTHER, None, OTHER, broken]
+    operations = [OTHER, None, OTHER, broken, live]
     mapping = plan_of(*operations, prefix="/x", unknown=1, brownouts=windows)
     assert places_of(mapping) == [
         "brownouts.0.end",
@@ -429,6 +430,8 @@ def test_every_error_is_reported_at_once() -> None:
         "operations.3.successor",
         "operations.3.sunset",
         "operations.3.sunset_at",
+        "operations.4.path",
+        "operations.4.successor",
         "prefix",
         "unknown",
     ]

@@ -466,7 +466,7 @@ class _OperationSchema(_PolicySchema):
             data["operation"] = operation
         if not data.get("live"):
             return
-        for key, message in find_live_errors(operation):
+        for key, message in find_live_errors(data):
             _add(messages, (key,), message)
 
 

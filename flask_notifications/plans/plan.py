@@ -23,6 +23,7 @@ _PARAMETERS = {CURRENT_USER: 0, ACCOUNT: 1}
 # What live operations cannot have: their requests are untouched, and they announce
 # nothing.
 _DEPRECATED_KEYS = ("successor", "rewrite_path", "unify_session")
+_CONDITION_KEYS = ("query", "headers")
 
 
 def check_plan(plan: Any) -> None:
@@ -37,7 +38,9 @@ def check_plan(plan: Any) -> None:
         fits = isinstance(operation, Operation) and is_policy
         require(fits, "plan", expected, {operation: policy})
         if policy is None:
-            errors = dict(find_live_errors(operation))
+            keys = (*_DEPRECATED_KEYS, *_CONDITION_KEYS)
+            arguments = {key: getattr(operation, key) for key in keys}
+            errors = dict(find_live_errors(arguments))
             plain = f"without what the live operation {operation.name} cannot have"
             require(not errors, "plan", plain, errors)
     names = Counter(operation.name for operation in plan)
@@ -46,13 +49,15 @@ def check_plan(plan: Any) -> None:
     require(not repeated, "plan", expected, repeated)
 
 
-def find_live_errors(operation: Operation) -> Iterator[tuple[str, str]]:
-    """Yield the arguments that a live operation cannot have, and a sentence about each."""
+def find_live_errors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names of arguments that a live operation cannot have, and a sentence
+    about each.
+    """
     for key in _DEPRECATED_KEYS:
-        if getattr(operation, key):
+        if arguments.get(key):
             yield key, f"{key} is for deprecated operations"
-    for key in ("query", "headers"):
-        spaced = list_spaced(getattr(operation, key))
+    for key in _CONDITION_KEYS:
+        spaced = list_spaced(arguments.get(key))
         if spaced:
             yield (
                 key,
