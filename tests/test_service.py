@@ -44,19 +44,6 @@ from tests.storages import (
 
 CREDENTIAL = SessionCredential(SESSION_ID, "header")
 
-ServiceCall = Callable[["NotificationService[Any]"], PlainResponse]
-
-
-def call_current_user(service: "NotificationService[Any]") -> PlainResponse:
-    return service.current_user(CREDENTIAL, {})
-
-
-def call_account(service: "NotificationService[Any]") -> PlainResponse:
-    return service.account(CREDENTIAL, b"acc0", {})
-
-
-both_operations = pytest.mark.parametrize("call", [call_current_user, call_account])
-
 
 def make_service(
     storage: Any, threshold: int = 1_000_000
@@ -64,6 +51,11 @@ def make_service(
     writer = ArrayWriter(encode=orjson.dumps, schema=None, spool_threshold=threshold)
     problems = Problems(statuses=Statuses(), realm="r")
     return NotificationService(storage, writer=writer, problems=problems)
+
+
+def respond(storage: Any, threshold: int = 1_000_000) -> PlainResponse:
+    """Return the response to the user of the session."""
+    return make_service(storage, threshold).current_user(CREDENTIAL, {})
 
 
 def status_and_code(response: PlainResponse) -> tuple[str, str]:
@@ -96,17 +88,14 @@ FAILURES: list[tuple[Exception, tuple[str, str]]] = [
 
 
 @pytest.mark.parametrize("caller", [0, "", {}], ids=repr)
-@both_operations
-def test_only_none_is_an_unknown_session(call: ServiceCall, caller: object) -> None:
+def test_only_none_is_an_unknown_session(caller: object) -> None:
     storage = OneSession(caller=caller)
-    assert call(make_service(storage)).body == b"[]"
+    assert respond(storage).body == b"[]"
     assert storage.calls[1][1] is caller
 
 
 @pytest.mark.parametrize(("failure", "expected"), FAILURES, ids=repr)
-@both_operations
 def test_an_exception_anywhere_gets_its_response_and_leaves_no_file(
-    call: ServiceCall,
     failure: Exception,
     expected: tuple[str, str],
     spooled: list[BinaryIO],
@@ -129,7 +118,7 @@ def test_an_exception_anywhere_gets_its_response_and_leaves_no_file(
         OneSession(rows(failure, 128)),
         *units,
     ):
-        assert status_and_code(call(make_service(storage, threshold=1))) == expected
+        assert status_and_code(respond(storage, threshold=1)) == expected
     for unit in units[:2]:
         # A generator turns StopIteration into another exception.
         assert unit.calls[-1] in {("exit", type(failure)), ("exit", RuntimeError)}
@@ -142,19 +131,18 @@ def test_retry_after_is_in_whole_seconds_rounded_up(
     seconds: float | None, header: str
 ) -> None:
     storage = OneSession(raising(StorageUnavailable(retry_after=seconds)))
-    response = call_current_user(make_service(storage))
+    response = respond(storage)
     assert dict(response.headers)["Retry-After"] == header
 
 
 @pytest.mark.parametrize("failure", [None, AccessDenied(), OSError()], ids=repr)
 @pytest.mark.parametrize("count", [0, 300])
 @pytest.mark.parametrize("threshold", [1_000_000, 10])
-@both_operations
 def test_records_are_closed_once_before_a_response(
-    call: ServiceCall, failure: Any, count: int, threshold: int
+    failure: Any, count: int, threshold: int
 ) -> None:
     source = Source([{"n": 1}] * count, failure=failure)
-    response = call(make_service(OneSession(lambda: source), threshold))
+    response = respond(OneSession(lambda: source), threshold)
     assert source.closed == 1
     assert response.status.startswith("200") is (failure is None)
     response.close()
@@ -165,7 +153,7 @@ def test_a_failing_close_leaves_the_array_whole(
     threshold: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = Source([{"n": 1}, {"n": 2}], closing=OSError(SECRET))
-    response = call_current_user(make_service(OneSession(lambda: source), threshold))
+    response = respond(OneSession(lambda: source), threshold)
     assert response.status == "200 OK"
     assert dict(response.headers)["Content-Length"] == "17"
     assert "storage_error: builtins.OSError" in caplog.text
@@ -180,7 +168,7 @@ def test_an_exception_that_ends_the_process_is_not_swallowed(
     source = Source([{"n": 1}] * count, failure=SystemExit(3))
     for records in (lambda: source, raising(SystemExit(3))):
         with pytest.raises(SystemExit):
-            call_current_user(make_service(OneSession(records), threshold=10))
+            respond(OneSession(records), threshold=10)
     assert source.closed == 1
     assert all(file.closed for file in spooled)
 
@@ -190,7 +178,7 @@ def test_an_exception_in_close_that_ends_the_process_leaves_no_file(
 ) -> None:
     source = Source([{"n": 1}], closing=SystemExit(3))
     with pytest.raises(SystemExit):
-        call_current_user(make_service(OneSession(lambda: source), threshold=0))
+        respond(OneSession(lambda: source), threshold=0)
     assert [file.closed for file in spooled] == [True]
 
 
@@ -233,7 +221,7 @@ def test_a_wrong_record_is_logged_with_its_index(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     records: list[Any] = [{"n": 1}] * 200 + [{"a": {SECRET}}, None]
-    call_current_user(make_service(OneSession(lambda: records)))
+    respond(OneSession(lambda: records))
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("flask_notifications", logging.ERROR)
     assert "at record 200: record 200 of type dict cannot" in record.getMessage()
@@ -286,7 +274,7 @@ LEAKS: dict[str, Callable[[], Any]] = {
 def test_the_log_holds_no_strings_of_exceptions(
     place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    call_current_user(make_service(OneSession(LEAKS[place])))
+    respond(OneSession(LEAKS[place]))
     if place != "record":
         assert "builtins.KeyError" in caplog.text
         assert f"{storages.__file__}:" in caplog.text
@@ -294,11 +282,10 @@ def test_the_log_holds_no_strings_of_exceptions(
         assert string not in caplog.text
 
 
-@both_operations
-def test_a_unit_of_work_includes_the_session_and_the_records(call: ServiceCall) -> None:
+def test_a_unit_of_work_includes_the_session_and_the_records() -> None:
     source = Source([{"n": 1}])
     storage = OneUnit(lambda: source)
-    assert call(make_service(storage)).body == b'[{"n":1}]'
+    assert respond(storage).body == b'[{"n":1}]'
     names = [name for name, *_arguments in storage.calls]
     assert names[:2] == ["enter", "resolve_session"]
     assert names[3:] == ["exit"]
@@ -314,14 +301,14 @@ def test_a_unit_of_work_includes_the_session_and_the_records(call: ServiceCall) 
     ids=["swallows an exception", "yields no storage"],
 )
 def test_a_wrong_unit_of_work_is_a_storage_error(storage: Any) -> None:
-    assert status_and_code(call_account(make_service(storage))) == STORAGE_ERROR
+    assert status_and_code(respond(storage)) == STORAGE_ERROR
 
 
 def test_a_storage_that_invents_every_attribute_has_no_unit_of_work() -> None:
     storage = MagicMock()
     storage.resolve_session.return_value = 7
     storage.current_user_notifications.return_value = [{"n": 1}]
-    assert call_current_user(make_service(storage)).body == b'[{"n":1}]'
+    assert respond(storage).body == b'[{"n":1}]'
     storage.current_user_notifications.assert_called_once_with(7)
     storage.unit_of_work.assert_not_called()
 
@@ -329,10 +316,9 @@ def test_a_storage_that_invents_every_attribute_has_no_unit_of_work() -> None:
 def test_a_unit_of_work_yields_the_storage_to_use() -> None:
     bound = OneSession(lambda: [{"n": 1}])
     unbound = with_method("unit_of_work", lambda: contextlib.nullcontext(bound))
-    for call in (call_current_user, call_account):
-        assert call(make_service(unbound)).body == b'[{"n":1}]'
+    assert respond(unbound).body == b'[{"n":1}]'
     assert unbound.calls == []
-    assert len(bound.calls) == 4
+    assert len(bound.calls) == 2
 
 
 async def asynchronous_generator(*_arguments: object) -> Any:
@@ -374,7 +360,7 @@ HIDDEN = [
     ("resolve_session", hide(result_of_a_pool)),
     ("unit_of_work", hide(coroutine)),
     ("current_user_notifications", hide(asynchronous_generator)),
-    ("account_notifications", hide(type("Awaitable", (), {"__await__": iter}))),
+    ("current_user_notifications", hide(type("Awaitable", (), {"__await__": iter}))),
 ]
 
 
@@ -391,13 +377,10 @@ def test_a_method_that_visibly_promises_its_result_is_refused(
 def test_a_promised_result_is_a_500_without_records(
     method: str, function: Callable[..., Any]
 ) -> None:
-    service = make_service(with_method(method, function))
+    storage = with_method(method, function)
     with warnings.catch_warnings(record=True) as left_behind:
         warnings.simplefilter("always")
-        if method == "account_notifications":
-            response = call_account(service)
-        else:
-            response = call_current_user(service)
+        response = respond(storage)
         gc.collect(1)  # young objects only, because a full collection is slow
     assert status_and_code(response) == STORAGE_ERROR
     assert left_behind == []
