@@ -1,8 +1,7 @@
-"""For your own tests: a storage in memory, the tests that any storage must pass, and a
-check of plans.
+"""For your own tests: a storage in memory, tests for your storage, a check of plans.
 
-Plain asserts, no test framework: ``StorageContract`` runs under pytest and under
-anything else that calls its methods.
+They use plain asserts and no test framework, so ``StorageContract`` runs under pytest
+and any other runner that calls its methods.
 """
 
 from .assertions import assert_plan_reaches

@@ -33,44 +33,45 @@ def assert_plan_reaches(
     mount: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> None:
-    """Assert that each operation of a plan reaches a view of your application, and that
-    the plan matches its spellings.
+    """Assert that a plan's operations, and no other requests, reach their views.
 
-    Each operation is called for real, at the path as the plan spells it. 404, 405, a
-    redirect to another spelling of the path, and what a path without a view gets too,
-    such as 400 for a host that is not allowed or an exception, mean that no view was
-    reached. Every other response or exception means that one was. A deprecated
-    operation is also called as some routers serve it besides (``/reports.json``, ``/old-report``
-    for ``/old_report``, ``/@@old``, ``/oldx``, ``/old/x``, ``/en/old``), and as some applications read its
-    method and its conditions besides: in other letter cases, with the parameters in a
-    form or after a ``;``, without them, and with ``X-HTTP-Method-Override``, unless the plan lists such a
-    request. ``*`` is called with ``GET``. Use a test database, because views may change
-    it.
+    Each operation is called for real, at the path as the plan spells it. No view was
+    reached if the response is 404, 405, a redirect to another spelling of the path, or
+    the same as for a path without a view, such as 400 for a host that is not allowed,
+    or an exception. Every other response or exception shows that a view was reached.
+
+    A deprecated operation is also called with requests that some routers and
+    applications take for the same, unless the plan lists them: at other spellings of
+    its path (``/reports.json``, ``/old-report`` for ``/old_report``, ``/@@old``,
+    ``/oldx``, ``/old/x``, ``/en/old``); with parameters and headers in other letter
+    cases, or without them; with the parameters in a form or after a ``;``; and with
+    ``X-HTTP-Method-Override``. ``*`` is called with ``GET``. Use a test database,
+    because views may change it.
 
     Not checked: the conditions and ambiguous paths of views whose responses differ from
-    call to call, as with the time in them, because equal responses show that one view
-    was reached twice.
+    call to call, because they contain the time, for instance. Only equal responses show
+    that the same view was reached twice.
 
     :param application: your WSGI application, without ``DeprecationMiddleware``, which
         may respond itself.
     :param plan: the plan, with its live operations.
     :param parameters: a value for each parameter of the paths that needs one, by its
         name; by default ``1``. If views respond 404 to unknown values, use values that
-        they find. ``**``, or a path that ends in it, is the name of what follows that
-        path, such as ``{"/v1/**": "/reports"}``; by default nothing follows.
+        they find. For the rest of a path, the name is ``**``, or the whole path of the
+        operation, such as ``{"/v1/**": "/reports"}``; by default it is empty.
     :param mount: the path at which the application is mounted, percent-encoded, by
         default the root.
     :param headers: headers of each request, such as
         ``{"Authorization": "Bearer ..."}``, by default none.
-    :raises AssertionError: operations reach no view, or other paths reach their views;
-        the message lists them, each with the reason.
+    :raises AssertionError: operations reach no view, or other requests reach their
+        views; the message lists them, each with the reason.
     :raises ValueError: an argument does not fit; the message names it.
     """
     check_plan(plan)
     require(isinstance(mount, str), "mount", "a path as a string", mount)
     _check_strings("parameters", parameters)
     _check_strings("headers", headers)
-    call = _make_caller(application, mount, headers or {})
+    call = _make_client(application, mount, headers or {})
     table = table_of(plan)
     problems = []
     for operation, policy in plan.items():
@@ -86,15 +87,16 @@ def assert_plan_reaches(
             )
         elif policy is not None:
             for variant in _list_variants(operation, request):
+                neighbour = variant.request.neighbour
                 matched = _match(table, variant.request)
-                if _is_listed(matched, _match(table, variant.request.beside), plan):
+                if _is_listed(matched, _match(table, neighbour), plan):
                     continue
-                without = variant.without
-                # A live operation that matches everything beside it may respond to
-                # everything in the same way.
-                if without is None and matched:
-                    without = variant.request.beside
-                different = nowhere if without is None else call(without)
+                control = variant.control
+                # A live operation matches the variant and its neighbour. Its view may
+                # respond to both in the same way.
+                if control is None and matched:
+                    control = neighbour
+                different = nowhere if control is None else call(control)
                 is_telling = variant.is_telling and not matched
                 if _is_same_view(
                     call(variant.request), response, different, is_telling=is_telling
@@ -109,7 +111,7 @@ def assert_plan_reaches(
 def _check_strings(argument: str, mapping: Any) -> None:
     if mapping is None:
         return
-    # By its method, because the Headers of Werkzeug are no Mapping.
+    # By its method, because Werkzeug's Headers are not a Mapping.
     has_strings = hasattr(mapping, "items") and all(
         isinstance(word, str) for item in mapping.items() for word in item
     )
@@ -117,9 +119,7 @@ def _check_strings(argument: str, mapping: Any) -> None:
 
 
 class _Request(NamedTuple):
-    """A request: the method, the path percent-encoded, the query, headers, and the
-    parameters of a form.
-    """
+    """A request, with its path percent-encoded."""
 
     method: str
     path: str
@@ -129,9 +129,7 @@ class _Request(NamedTuple):
 
     @classmethod
     def of(cls, operation: Operation, parameters: Mapping[str, str]) -> "_Request":
-        """Return a request that an operation matches, with a value for each parameter
-        of its path.
-        """
+        """Return a request that an operation matches."""
         values = dict.fromkeys(PARAMETER.findall(operation.path), "1")
         values |= {REST: "", **parameters}
         rest = parameters.get(operation.path, values[REST])
@@ -151,8 +149,8 @@ class _Request(NamedTuple):
         )
 
     @property
-    def beside(self) -> "_Request":
-        """A request whose last segment is another one."""
+    def neighbour(self) -> "_Request":
+        """The request with another last segment in its path."""
         above = self.path.rstrip("/").rpartition("/")[0]
         return self._replace(path=f"{above}/flask-notifications")
 
@@ -176,19 +174,20 @@ class _Request(NamedTuple):
 
 
 class _Variant(NamedTuple):
-    """A request that some applications take for another one.
+    """A request that some applications take for the request of an operation.
 
-    ``without`` is a request that another view responds to, or ``None`` for one that no
-    view responds to. ``is_telling`` is whether any response of a view to the request
-    proves that the operation is reached.
+    ``control`` is a similar request that nobody takes for it, or ``None`` for a path
+    without a view. The variant reaches the operation's view if it gets the operation's
+    response, and the control gets another one. ``is_telling`` is whether any success
+    shows that too, because hardly an application has another view there.
     """
 
     request: _Request
-    without: _Request | None
+    control: _Request | None
     is_telling: bool
 
 
-def _make_caller(
+def _make_client(
     application: WSGIApplication, mount: str, headers: Mapping[str, str]
 ) -> Callable[[_Request], "_Outcome"]:
     from werkzeug.test import Client  # noqa: PLC0415 - the rest of the module needs no Werkzeug
@@ -218,17 +217,21 @@ def _match(table: OperationTable, request: _Request) -> set[Operation]:
 
 
 def _is_listed(
-    matched: Collection[Operation], beside: Collection[Operation], plan: Plan
+    matched: Collection[Operation], of_neighbour: Collection[Operation], plan: Plan
 ) -> bool:
-    """Return whether the plan lists a request by more than its neighbours."""
+    """Return whether the plan lists a request that matches these operations.
+
+    A live operation that also matches the request's neighbour, such as ``/{name}``,
+    does not count: it is not about this request.
+    """
     for operation in matched:
-        if plan[operation] is not None or operation not in beside:
+        if plan[operation] is not None or operation not in of_neighbour:
             return True
     return False
 
 
 def _advise(operation: Operation, request: _Request) -> str:
-    """Return the rest of a path to use if none was given."""
+    """Return advice for an operation with ``**`` that was called without a rest."""
     if operation.path != f"{request.path.removesuffix('/')}/{REST}":
         return ""
     return (
@@ -242,17 +245,17 @@ def _list_variants(operation: Operation, request: _Request) -> Iterator[_Variant
 
 
 def _read_otherwise(operation: Operation, request: _Request) -> Iterator[_Variant]:
-    """Yield requests that some applications read as the same one."""
+    """Yield requests whose method or conditions some applications read as the same."""
     values = example_values(operation.query, "1")
     form = tuple(values.items())
     posted = request._replace(method="POST")
     if form:
-        without = request._replace(query="")
+        control = request._replace(query="")
         names = {name.swapcase(): value for name, value in values.items()}
         swapped = {name: value.swapcase() for name, value in values.items()}
         for pairs in (names, swapped):
             variant = request._replace(query=urlencode(pairs))
-            yield _Variant(variant, without, False)
+            yield _Variant(variant, control, False)
         empty = posted._replace(query="")
         yield _Variant(empty._replace(form=form), empty, False)
         variant = request._replace(query=f"x=1;{request.query}")
@@ -274,8 +277,9 @@ _WITHOUT_A_VIEW = "/flask-notifications/without-a-view"
 
 
 def _find_problem(path: str, response: "_Outcome", nowhere: "_Outcome") -> str | None:
-    """Return why a request for a path reaches no view, or ``None``; ``nowhere`` is what
-    a path without a view gets.
+    """Return the sign that a response is not from a view, or ``None``.
+
+    ``nowhere`` is the response to a path without a view.
     """
     is_same = _content_of(response) == _content_of(nowhere)
     if isinstance(response, Exception):
@@ -294,7 +298,7 @@ _LOCALES = ("en", "de", "es", "fr", "it", "ja", "nl", "pt", "ru", "zh")
 
 
 def _spell_otherwise(operation: Operation, request: _Request) -> Iterator[_Variant]:
-    """Yield what some routers take for a request."""
+    """Yield requests whose path some routers take for the path of a request."""
     path, stem = request.path, request.path.rstrip("/")
     above, _slash, last = stem.rpartition("/")
     if not stem:
@@ -314,8 +318,8 @@ def _spell_otherwise(operation: Operation, request: _Request) -> Iterator[_Varia
     }
     for spelling in sorted(spellings - {path}):
         yield _Variant(request._replace(path=spelling), None, True)
-    # Patterns without an end; segments as arguments of a view. Another view may be
-    # there as well.
+    # Patterns without an end, and segments as arguments of a view. Another view may be
+    # there too, so a success shows nothing.
     yield _Variant(request._replace(path=f"{stem}x"), None, False)
     yield _Variant(request._replace(path=f"{stem}/x"), None, False)
     # Parameters as arguments of a view, and Falcon's empty ones.
@@ -326,12 +330,12 @@ def _spell_otherwise(operation: Operation, request: _Request) -> Iterator[_Varia
 
 
 def _spell_in_languages(request: _Request) -> Iterator[_Variant]:
-    """Yield the paths of a request in other languages."""
+    """Yield a request with the path of a page in each of some languages."""
     path = request.path
     first, slash, rest = path[1:].partition("/")
     if first.lower() in _LOCALES:
         path = f"{slash}{rest}" or "/"
-    # A view below any first segment is no translation.
+    # A view that accepts any first segment is not a translation.
     below_any = request._replace(path=f"/flask-notifications{path}")
     for locale in _LOCALES:
         translated = f"/{locale}{path}"
@@ -346,8 +350,9 @@ def _is_same_view(
     *,
     is_telling: bool,
 ) -> bool:
-    """Return whether the expected view responds, and not a different one, or the
-    handler of paths without a view.
+    """Return whether a response is from the view that sent the expected response.
+
+    ``different`` is a response that is not from that view.
     """
     content = _content_of(response)
     if content == _content_of(different):
@@ -367,7 +372,5 @@ def _content_of(outcome: "_Outcome") -> object:
 
 
 def _fold_spelling(path: str) -> str:
-    """Return the part of a path that a router keeps when it redirects to its own
-    spelling.
-    """
+    """Return a path without the differences that routers correct by a redirect."""
     return re.sub("/+", "/", f"{unquote(path)}/").lower()

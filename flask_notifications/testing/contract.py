@@ -100,7 +100,7 @@ class StorageContract:
 
     def test_a_plain_caller_is_denied_a_foreign_account(self) -> None:
         """A foreign account is ``AccessDenied``, and not an empty result."""
-        _fails(
+        _assert_raises(
             AccessDenied,
             self._account,
             self.make_storage(),
@@ -109,10 +109,8 @@ class StorageContract:
         )
 
     def test_a_plain_caller_does_not_learn_which_accounts_exist(self) -> None:
-        """An unknown account is ``AccessDenied`` as well, because a 404 would show
-        which accounts exist.
-        """
-        _fails(
+        """An unknown account is ``AccessDenied`` too: a 404 would show which exist."""
+        _assert_raises(
             AccessDenied,
             self._account,
             self.make_storage(),
@@ -121,9 +119,7 @@ class StorageContract:
         )
 
     def test_an_administrator_sees_a_foreign_account(self) -> None:
-        """A caller who may see every account gets the same notifications as the
-        account's user.
-        """
+        """An administrator gets the same notifications as the account's user."""
         if self.administrator_session_id is not None:
             storage = self.make_storage()
             theirs = self._account(
@@ -137,12 +133,10 @@ class StorageContract:
             )
 
     def test_an_administrator_is_told_of_an_unknown_account(self) -> None:
-        """A caller who may see every account gets ``AccountNotFound`` for one that is
-        not there.
-        """
+        """An administrator gets ``AccountNotFound`` for an unknown account."""
         if self.administrator_session_id is not None:
             storage = self.make_storage()
-            _fails(
+            _assert_raises(
                 AccountNotFound,
                 self._account,
                 storage,
@@ -151,7 +145,7 @@ class StorageContract:
             )
 
     def test_records_can_be_left_unread(self) -> None:
-        """Closing after the first record, or before it, harms no later call."""
+        """Closing before or after the first record does not affect later calls."""
         with _unit_of_work(self.make_storage()) as storage:
             caller = _resolve_caller(storage, self.session_id)
             whole = self._serve(storage.current_user_notifications(caller))
@@ -164,9 +158,7 @@ class StorageContract:
             )
 
     def test_a_unit_of_work_changes_no_response(self) -> None:
-        """A unit of work, if the storage has any, knows every session, and one that
-        fails changes nothing.
-        """
+        """A unit of work, if any, knows every session; a failed one changes nothing."""
         storage = self.make_storage()
         mine = self._current_user(storage, self.session_id)
         theirs = self._current_user(storage, self.other_session_id)
@@ -180,15 +172,13 @@ class StorageContract:
                 assert self._read_current_user(bound, self.other_session_id) == theirs
                 raise AccessDenied
 
-        _fails(AccessDenied, failing)
+        _assert_raises(AccessDenied, failing)
         assert self._current_user(storage, self.session_id) == mine, (
             "a unit of work that failed must change nothing"
         )
 
     def test_threads_do_not_mix(self) -> None:
-        """Two threads with two sessions, at the same time, get the rows of their own
-        session only.
-        """
+        """Two concurrent threads with two sessions get only their own records."""
         storage = self.make_storage()
         new_context = _application_context()
 
@@ -205,9 +195,7 @@ class StorageContract:
         )
 
     def test_threads_that_take_turns_do_not_mix(self) -> None:
-        """Two threads get the rows of their own session only, even if each reads one
-        record in turn.
-        """
+        """Two threads get only their own records, even if they alternate."""
         storage = self.make_storage()
         new_context = _application_context()
         turns = []
@@ -225,6 +213,7 @@ class StorageContract:
                         storage, session_id, records, new_context
                     )
                     turns.append((thread, session_id, records, steps))
+                # Let each thread read one record in turn.
                 is_reading = True
                 while is_reading:
                     is_reading = False
@@ -239,10 +228,12 @@ class StorageContract:
             )
 
     def test_a_storage_out_of_reach_says_so(self) -> None:
-        """The first call raises ``StorageUnavailable``, and no exception of the driver."""
+        """The first call raises ``StorageUnavailable``, not the driver's exception."""
         storage = self.make_unreachable_storage()
         if storage is not None:
-            _fails(StorageUnavailable, self._current_user, storage, self.session_id)
+            _assert_raises(
+                StorageUnavailable, self._current_user, storage, self.session_id
+            )
 
     def _current_user(
         self, storage: NotificationStorage[Any], session_id: str
@@ -270,7 +261,7 @@ class StorageContract:
         served: list[Any],
         new_context: NewContext,
     ) -> Steps:
-        """Read the notifications of a session into a list, and stop after each step."""
+        """Read the notifications of a session, and yield after each step."""
         with new_context(), _unit_of_work(storage) as bound:
             caller = _resolve_caller(bound, session_id)
             yield True
@@ -280,9 +271,7 @@ class StorageContract:
                     yield True
 
     def _serve(self, records: Iterable[Record]) -> list[Any]:
-        """Return the JSON array of records, read to the end and closed as they are
-        when they are served.
-        """
+        """Serve records, which are read to the end and closed; return the array."""
         writer = ArrayWriter(
             encode=_encode, schema=self.schema, spool_threshold=sys.maxsize
         )
@@ -293,7 +282,7 @@ class StorageContract:
 
 
 def _encode(batch: list[Any]) -> bytes:
-    # What orjson refuses, such as a Decimal, is the business of your own ``encode``.
+    # Your own ``encode`` decides about types that orjson refuses, such as Decimal.
     return orjson.dumps(batch, default=str)
 
 
@@ -301,8 +290,9 @@ def _encode(batch: list[Any]) -> bytes:
 def _unit_of_work(
     storage: NotificationStorage[Any],
 ) -> Iterator[NotificationStorage[Any]]:
-    """Begin a unit of work, where the storage has one, as each request does; check that
-    it yields a storage.
+    """Begin a unit of work, as each request does, and check that it yields a storage.
+
+    A storage without units of work is yielded itself.
     """
     unit: AbstractContextManager[Any] = nullcontext(storage)
     if is_transactional(storage):
@@ -321,9 +311,9 @@ def _resolve_caller(storage: NotificationStorage[Any], session_id: str) -> Any:
 
 
 def _application_context() -> NewContext:
-    """Return a function that makes an application context as that of the test, if any.
+    """Return a function that makes contexts of the test's Flask application, if any.
 
-    Threads see no context of another thread, and each request has its own.
+    Threads do not share a context, and each request has its own.
     """
     flask = sys.modules.get("flask")
     if flask is None or not flask.has_app_context():
@@ -339,7 +329,7 @@ def _closing(records: Any) -> AbstractContextManager[Any]:
     return nullcontext(records)
 
 
-def _fails(
+def _assert_raises(
     expected: type[StorageError], call: Callable[..., object], *arguments: object
 ) -> None:
     try:

@@ -12,8 +12,9 @@ class MemoryStorage:
     :param sessions: the account ID of each session's user, by session ID.
     :param notifications: the records of each account, by account ID. An account without
         records has an empty entry.
-    :param administrators: the account IDs of the users that may see every account, by
+    :param administrators: the account IDs of the users who may see every account, by
         default none.
+    :raises ValueError: ``administrators`` is a string.
     """
 
     def __init__(
@@ -24,7 +25,7 @@ class MemoryStorage:
         administrators: Collection[str] = (),
     ) -> None:
         require(
-            not isinstance(administrators, str),  # whose letters would be accounts
+            not isinstance(administrators, str),  # each letter would be an account ID
             "administrators",
             "a collection of account IDs",
             administrators,
