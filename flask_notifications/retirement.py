@@ -1,6 +1,7 @@
 """Flask's command ``retirement``: compare plans with the routes of an application.
 
-Flask imports this module for every command, so it imports click and Flask only.
+Flask imports this module for every command, so it imports only click and Flask at
+first.
 """
 
 # ruff: noqa: PLC0415
@@ -53,7 +54,8 @@ def retirement(file: Path | None, mount: str, skipped: tuple[str, ...]) -> None:
         phase = "live" if policy is None else policy.phase(utc_now())
         title = f"{operation.name}  {operation.method} {operation.path}  {phase}"
         click.echo(escape(title))
-        level, message = _list_endpoints(operation, routes)
+        level, message = _print_endpoints(operation, routes)
+        # The view of a closed operation may be gone already.
         if level == "error" and phase == "sunset":
             level = "note"
         levels.add(level)
@@ -64,7 +66,11 @@ def retirement(file: Path | None, mount: str, skipped: tuple[str, ...]) -> None:
 
 
 def _find_plans(outermost: Any) -> Iterator[Any]:
-    """Yield the plans of the middlewares around an application, the outermost first."""
+    """Yield the plans of the middlewares around an application, the outermost first.
+
+    WSGI does not say how a middleware refers to the application inside it, so search
+    all attributes, closures and partial functions.
+    """
     from werkzeug.local import LocalProxy
 
     from flask_notifications import DeprecationMiddleware
@@ -73,7 +79,7 @@ def _find_plans(outermost: Any) -> Iterator[Any]:
     waiting = [outermost]
     while waiting:
         layer = waiting.pop(0)
-        if type(layer) is LocalProxy:  # which may have no object
+        if type(layer) is LocalProxy:  # it may have no object now
             continue
         if isinstance(layer, MethodType):
             layer = layer.__self__
@@ -88,7 +94,7 @@ def _find_plans(outermost: Any) -> Iterator[Any]:
 
 
 def _list_parts(layer: Any) -> list[Any]:
-    """Return what a callable may call, or the members of a dictionary."""
+    """Return the objects that a callable may call, or the values of a dictionary."""
     if isinstance(layer, dict):
         return list(layer.values())
     parts = list(getattr(layer, "__dict__", {}).values())
@@ -102,12 +108,15 @@ def _list_parts(layer: Any) -> list[Any]:
 
 
 def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[Any, Any]]:
-    """Return a rule, its path, and the patterns of paths and of subtrees that reach it,
-    with a group for a catch-all.
+    """Return a rule, its path, and two patterns for the paths of a plan that reach it.
+
+    The first pattern matches a path, the second the base of a subtree, which is a
+    prefix of the rule's path. A group catches the value of a catch-all.
     """
     from werkzeug.routing.rules import parse_converter_args
 
     segments = []
+    # Split at slashes, except in the arguments of a converter.
     for segment in filter(None, re.split(r"/(?![^<]*>)", mount + rule.rule)):
         pattern, end = "", 0
         for match in _CONVERTER.finditer(segment):
@@ -117,6 +126,7 @@ def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[Any, Any]]:
             pattern += re.escape(segment[end : match.start()]) + regex
             end = match.end()
         pattern += re.escape(segment[end:])
+        # A parameter of the plan reaches every segment with a converter.
         segments.append(f"(?:{_PARAMETER}|{pattern})" if end else pattern)
     path = subtree = ""
     for segment in reversed(segments):
@@ -127,8 +137,11 @@ def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[Any, Any]]:
     return rule, mount + rule.rule, patterns
 
 
-def _list_endpoints(operation: Any, routes: list[Any]) -> tuple[str, str]:
-    """Print the endpoints of an operation, and return how bad it is and what is wrong."""
+def _print_endpoints(operation: Any, routes: list[Any]) -> tuple[str, str]:
+    """Print the endpoints that an operation reaches, and return a level and a message.
+
+    The level is ``error`` for no endpoint, ``warning`` for catch-alls only, or empty.
+    """
     path = unquote(operation.path).removesuffix("/**").rstrip("/")
     level, spellings = "error", {}
     for rule, rule_path, patterns in routes:
@@ -138,7 +151,8 @@ def _list_endpoints(operation: Any, routes: list[Any]) -> tuple[str, str]:
         if match is None or operation.method not in {"*", *methods}:
             continue
         click.echo(f"  {rule.endpoint}  {rule.rule}")
-        # A catch-all takes the parameters of the path, or else anything.
+        # A catch-all that catches only parameters of the plan is there for them. One
+        # that also catches literals may accept anything.
         caught = "".join(filter(None, match.groups()))
         if not re.sub(f"{_PARAMETER}|/", "", caught):
             level = ""

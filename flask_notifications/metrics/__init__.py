@@ -1,5 +1,6 @@
-"""Observers that count matched requests for a monitoring system; each needs the extra
-of its system.
+"""Observers that count matched requests for a monitoring system.
+
+Each needs the extra of its system.
 """
 
 from importlib import import_module

@@ -1,5 +1,6 @@
-"""An observer that counts matched requests with OpenTelemetry (extra ``opentelemetry``,
-which is its API only).
+"""An observer that counts matched requests with OpenTelemetry.
+
+It needs the extra ``opentelemetry``, which installs only the API of OpenTelemetry.
 """
 
 from http import HTTPMethod
@@ -22,19 +23,18 @@ _METHODS = {*HTTPMethod, "QUERY"}
 
 
 class OpenTelemetryObserver:
-    """Count the requests of each deprecated operation, as an observer of
-    ``DeprecationMiddleware``.
+    """Observe ``DeprecationMiddleware``, and count requests to deprecated operations.
 
     The counter ``flask_notifications.requests`` has the attributes ``http.route`` (the
     path of the operation), ``http.request.method`` (``_OTHER`` for a method that HTTP
     does not define), ``http.response.status_code`` (absent when the application raised)
     and ``flask_notifications.phase``. The current span gets the attributes
     ``flask_notifications.operation`` and ``flask_notifications.phase``, if the
-    middleware runs inside of it.
+    middleware runs inside it.
 
-    :param plan: the policy of each operation; one with ``None`` is live and is not
-        counted.
-    :param meter_provider: where the counter is created; by default the global one of
+    :param plan: the operations and their policies. Live operations, whose policy is
+        ``None``, are not counted.
+    :param meter_provider: creates the counter; by default the global provider of
         ``opentelemetry.metrics``.
     :raises ValueError: ``plan`` is not a plan, or ``meter_provider`` is not a
         ``MeterProvider``.

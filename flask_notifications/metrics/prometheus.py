@@ -17,12 +17,11 @@ if find_spec("prometheus_client") is None:
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
 
 _PREFIX = "flask_notifications"
-# The value of a label without a session, or without a status because the application
-# raised.
+# The source of a request without a session, and the code if the application raised.
 _NONE = "none"
 
-# The status that a phase usually has; its series exist before the first request, or
-# rate() would not see that one.
+# The usual status in each phase. These series are created in advance, because rate()
+# misses the first request of a new series.
 _USUAL = {
     Phase.ANNOUNCED: "200",
     Phase.DEPRECATED: "200",
@@ -33,8 +32,7 @@ _SOURCES = ("header", "query", _NONE)
 
 
 class PrometheusObserver:
-    """Count the requests of each deprecated operation, as an observer of
-    ``DeprecationMiddleware``.
+    """Observe ``DeprecationMiddleware``, and count requests to deprecated operations.
 
     ``flask_notifications_requests_total`` has the labels ``operation``, ``phase``,
     ``source`` (``header``, ``query`` or ``none``) and ``code`` (the status, or ``none``
@@ -45,15 +43,15 @@ class PrometheusObserver:
     their values are seconds since 1970, and 0 where there is no date, or no request
     yet.
 
-    :param plan: the policy of each operation; one with ``None`` is live and has no
-        metrics.
-    :param registry: where the metrics are registered, once for each registry.
-    :raises ValueError: ``plan`` is not a plan, ``registry`` is not a registry, or it
-        has these metrics already.
+    :param plan: the operations and their policies. Live operations, whose policy is
+        ``None``, have no metrics.
+    :param registry: registers the metrics, only once; by default the global registry.
+    :raises ValueError: ``plan`` is not a plan, ``registry`` is not a registry, or these
+        metrics are already registered there.
     """
 
     def __init__(self, plan: Plan, *, registry: CollectorRegistry = REGISTRY) -> None:
-        retired = deprecated_operations(plan)
+        policies = deprecated_operations(plan)
         require(
             isinstance(registry, CollectorRegistry),
             "registry",
@@ -93,7 +91,7 @@ class PrometheusObserver:
         )
         self._latest: dict[str, float] = {}
         self._lock = Lock()
-        for operation, policy in retired.items():
+        for operation, policy in policies.items():
             deprecated.labels(operation.name).set(policy.deprecated_at.timestamp())
             sunset.labels(operation.name).set(
                 0 if policy.sunset_at is None else policy.sunset_at.timestamp()
@@ -109,7 +107,8 @@ class PrometheusObserver:
             call.operation, call.phase.value, call.source or _NONE, code
         ).inc()
         at = call.at.timestamp()
-        with self._lock:  # a request that began later may have ended before
+        # A request that began later may have ended earlier.
+        with self._lock:
             if at > self._latest.get(call.operation, 0):
                 self._latest[call.operation] = at
                 self._last_request.labels(call.operation).set(at)
