@@ -1,8 +1,7 @@
-"""Retire old endpoints of any WSGI application: announce, measure, brown out, switch
-off.
+"""Retire old endpoints of a WSGI application.
 
-The public names, imported on first use: importing this package imports neither Flask
-nor marshmallow.
+Announce the end, measure who still calls, brown out, switch off. The public names are
+imported on first use, so importing this package imports neither Flask nor marshmallow.
 """
 
 from importlib import import_module
@@ -46,7 +45,10 @@ _NAMES = {
     "problems": "Statuses",
     "serving.application": "NotificationApp",
     "serving.blueprint": "create_blueprint",
-    "serving.storage": "AccessDenied AccountNotFound NotificationStorage StorageError StorageUnavailable TransactionalStorage",
+    "serving.storage": (
+        "AccessDenied AccountNotFound NotificationStorage StorageError "
+        "StorageUnavailable TransactionalStorage"
+    ),
     "sessions.credential": "SessionCredential SessionRefused session_of",
     "sessions.redaction": "SessionLogFilter",
 }

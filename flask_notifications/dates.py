@@ -1,7 +1,7 @@
-"""Read the dates of ``Deprecation`` and ``Sunset`` strictly, those that people write in
-ISO 8601, and the clock.
+"""Parse the dates of headers and of people, and read the clock.
 
-Common parsers accept too much to check a header.
+``Deprecation`` and ``Sunset`` are parsed strictly, because common parsers accept
+invalid values. People write ISO 8601.
 """
 
 import re
@@ -26,20 +26,24 @@ _STRUCTURED_DATE = re.compile(r"@(-?\d{1,15})", re.ASCII)
 def to_utc(time: datetime) -> datetime:
     """Return an aware datetime in UTC.
 
-    One of a class of its own, as of pendulum, becomes a plain one.
+    An instance of a subclass, such as pendulum's, becomes a plain ``datetime``.
     """
     utc = time.astimezone(UTC)
     return datetime.combine(utc.date(), utc.time(), UTC)
 
 
 def parse_time(value: str) -> datetime:
-    """Return a date, which begins at midnight UTC, or a date and time with an offset,
-    in UTC.
+    """Parse a date, or a date and time with an offset, and return it in UTC.
+
+    A date alone means midnight UTC.
+
+    :raises ValueError: the value is neither.
     """
     with suppress(ValueError, OverflowError):
+        # RFC 3339 section 5.6: T and Z may be in lower case.
         time = datetime.fromisoformat(
             f"{value}T00:00:00Z" if DATE.fullmatch(value) else value.upper()
-        )  # RFC 3339 section 5.6: the letters may be in lower case
+        )
         if time.tzinfo is not None:
             return time.astimezone(UTC)
     message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"
@@ -47,33 +51,37 @@ def parse_time(value: str) -> datetime:
 
 
 def parse_deprecation(value: str) -> datetime:
-    """Return the date of a ``Deprecation`` header: a structured-field date (RFC 9745
-    section 2.1, RFC 9651).
+    """Return the date of a ``Deprecation`` header.
+
+    That is a structured-field date (RFC 9745 section 2.1, RFC 9651 section 3.3.7).
 
     :param value: the value of the header. Parameters are not accepted, because RFC 9745
         defines none.
     :raises ValueError: the value is something else, such as ``true``, an HTTP-date, or
-        two headers joined to one.
+        the joined values of two headers.
     """
-    match = _STRUCTURED_DATE.fullmatch(
-        str(value).strip(" ")
-    )  # a header that is missing is often None
+    # By str(), because a missing header is often None.
+    match = _STRUCTURED_DATE.fullmatch(str(value).strip(" "))
     with suppress(OverflowError):
         if match is not None:
             return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=int(match[1]))
-    message = f"Deprecation must be '@' and whole seconds since 1970, before the year 10000, not {value!r}"
+    message = (
+        "Deprecation must be '@' and whole seconds since 1970, before the year 10000, "
+        f"not {value!r}"
+    )
     raise ValueError(message)
 
 
 def parse_sunset(value: str) -> datetime:
-    """Return the date of a ``Sunset`` header: an IMF-fixdate with the right weekday
-    (RFC 9110 section 5.6.7).
+    """Return the date of a ``Sunset`` header.
+
+    That is an IMF-fixdate with the right weekday (RFC 9110 section 5.6.7).
 
     :param value: the value of the header.
-    :raises ValueError: the value is something else. That includes the obsolete forms of
-        an HTTP-date, which no sender may generate.
+    :raises ValueError: the value is something else, such as an obsolete form of an
+        HTTP-date, which no sender may generate.
     """
-    with suppress(Exception):  # as the standard library's parser raises several
+    with suppress(Exception):  # the standard library's parser raises several types
         date = parsedate_to_datetime(value)
         if format_datetime(date, usegmt=True) == value:
             return date

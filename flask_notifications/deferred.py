@@ -29,8 +29,8 @@ def _is_deferred(kind: Any, may_generate: bool) -> bool:
 
 def is_asynchronous(function: object) -> bool:
     """Return whether a function visibly returns something to await."""
-    for called in _list_called(function):
-        if iscoroutinefunction(called) or isasyncgenfunction(called):
+    for candidate in _list_callables(function):
+        if iscoroutinefunction(candidate) or isasyncgenfunction(candidate):
             return True
     return False
 
@@ -38,7 +38,7 @@ def is_asynchronous(function: object) -> bool:
 def is_deferring(function: object) -> bool:
     """Return whether a function visibly returns a generator or something to await."""
     return is_asynchronous(function) or any(
-        map(isgeneratorfunction, _list_called(function))
+        map(isgeneratorfunction, _list_callables(function))
     )
 
 
@@ -47,22 +47,29 @@ def refuse_deferred(
 ) -> Value:
     """Return the result of a function, or raise ``TypeError`` if it only promises one.
 
-    :param may_generate: whether a generator is a result.
+    :param function: the name of the function, for the message.
+    :param may_generate: whether a generator is accepted as a result.
     """
-    # The ``__class__`` of a proxy, such as Flask-Login's current_user, is the class of
-    # what it stands for.
+    # Not type(): the ``__class__`` of a proxy, such as Flask-Login's current_user, is
+    # the class of its object.
     kind: Any = value.__class__
     if _is_deferred(kind, may_generate):
         if isinstance(value, Coroutine | Generator):
             value.close()  # otherwise Python warns that a coroutine was never awaited
         kind = type(value).__qualname__
-        message = f"{function} must return its result, not an object of type {kind} that promises one"
+        message = (
+            f"{function} must return its result, "
+            f"not an object of type {kind} that promises one"
+        )
         raise TypeError(message)
     return value
 
 
-def _list_called(function: Any) -> list[object]:
-    """Return a function and its class's ``__call__``; a call runs either."""
+def _list_callables(function: Any) -> list[object]:
+    """Return the function inside partials, and the ``__call__`` of its class.
+
+    A call runs the function itself or, if it is an instance with ``__call__``, that.
+    """
     while isinstance(function, partial):
         function = function.func
     return [function, type(function).__call__]

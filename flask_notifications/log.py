@@ -10,9 +10,9 @@ from traceback import format_exception, walk_tb
 
 _logger = logging.getLogger("flask_notifications")
 
-# The last frames of a traceback that are logged: an endless recursion has a thousand.
+# Only the last frames of a traceback are logged: an endless recursion has a thousand.
 _FRAMES = 20
-# Exceptions that a description names at most, each the cause of the one before.
+# The longest chain of causes in a description.
 _CAUSES = 10
 
 
@@ -34,7 +34,7 @@ def log_warning(message: str, *values: object, stacklevel: int = 1) -> None:
 def log_exception(
     error: BaseException, message: str, *values: object, stacklevel: int = 1
 ) -> None:
-    """Log an error with the traceback of an exception, without its causes."""
+    """Log an error with the traceback of an exception, but without its causes."""
     log_error(
         f"{message}: %s",
         *values,
@@ -72,7 +72,7 @@ def describe_exception(error: BaseException) -> str:
 
 
 def _describe_one(error: BaseException) -> str:
-    # Not by the traceback module, which opens the source files: there may be no file
+    # Without the traceback module: it opens source files, and there may be no file
     # descriptor left.
     frames = deque(walk_tb(error.__traceback__), maxlen=_FRAMES)
     places = (

@@ -1,8 +1,7 @@
-"""Pages that people read: the migration guide for callers, and the usage report for
-operators.
+"""Pages for people: the migration guide for callers, the usage report for operators.
 
-Each is one HTML document without scripts that loads nothing. Knows plans and reports,
-and nothing of requests.
+Each is one HTML document without scripts that loads nothing. This module knows plans
+and reports, but no requests.
 """
 
 from .formats.guide import render_guide

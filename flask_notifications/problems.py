@@ -1,6 +1,7 @@
 """Turn an error into its response: status, code, title and body (RFC 9457).
 
-Knows no framework, no traceback and no request: a response depends on the error alone.
+A response depends on the error alone, so this module knows no framework, no traceback
+and no request.
 """
 
 import json
@@ -17,14 +18,14 @@ from .sessions.credential import SessionRefused
 from .validation import is_number, make_plain, require
 from .wording import iso
 
-# Further members of a body (RFC 9457 section 3.2). Those that are ``None`` are left
+# Extension members of a body (RFC 9457 section 3.2). Members that are ``None`` are left
 # out.
 Members = Mapping[str, str | datetime | None]
 
 # RFC 6750 section 3: the characters of a quoted attribute of a challenge.
 _QUOTABLE = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]*")
 
-# Code, status, and the detail for the client.
+# The status of each code, and the detail for the client.
 _PROBLEMS = {
     "session_missing": (
         401,
@@ -33,7 +34,10 @@ _PROBLEMS = {
     "session_invalid": (401, "The session is unknown or has ended; log on again."),
     "invalid_account_id": (
         400,
-        "The account ID is missing, not UTF-8, longer than 512 characters or has a control character.",
+        (
+            "The account ID is missing, not UTF-8, longer than 512 characters "
+            "or has a control character."
+        ),
     ),
     "access_denied": (403, "The session may not see this account."),
     "account_not_found": (404, "There is no such account."),
@@ -58,22 +62,24 @@ _PROBLEMS = {
     "not_found": (404, "There is no such operation."),
     "method_not_allowed": (405, "The operation does not support this method."),
 }
-# Those of a closed operation, for every caller.
+# The codes of closed operations, whose responses do not depend on the session.
 _CLOSED = frozenset({"brownout", "sunset"})
-# The error codes of RFC 6750 section 3.1; with an empty one, the challenge has no code.
+# The error code in the challenge (RFC 6750 section 3.1), or "" for a challenge without
+# one.
 _CHALLENGES = {"session_missing": "", "session_invalid": "invalid_token"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statuses:
-    """Replace the status codes of four errors, for old clients that know other numbers,
-    such as 440 and 410.
+    """Replace the status codes of four errors.
+
+    Old clients may depend on other numbers, such as 440 and 410.
 
     :param session_missing: from 400 to 599, by default 401.
     :param session_invalid: from 400 to 599, by default 401.
     :param access_denied: from 400 to 599, by default 403.
     :param account_not_found: from 400 to 599, by default 404.
-    :raises ValueError: a number is another one; the message names the attribute.
+    :raises ValueError: a number is out of range; the message names the attribute.
     """
 
     session_missing: int = 401
@@ -90,11 +96,15 @@ class Statuses:
                 "a status code from 400 to 599",
                 status,
             )
-            object.__setattr__(self, name, int(status))  # an HTTPStatus, too
+            object.__setattr__(self, name, int(status))  # may be an HTTPStatus
 
 
 class Problems:
-    """Build the response to each error: one JSON object, ``application/problem+json``."""
+    """Build the response to each error: a JSON object, ``application/problem+json``.
+
+    :param statuses: the status codes that you have replaced.
+    :param realm: the realm of challenges (RFC 9110 section 11.5).
+    """
 
     __slots__ = ("_bearer", "_statuses")
 
@@ -119,7 +129,12 @@ class Problems:
         extra: Sequence[tuple[str, str]] = (),
         members: Members = MappingProxyType({}),
     ) -> PlainResponse:
-        """Return the response to an error."""
+        """Return the response to an error.
+
+        :param code: the code of the problem.
+        :param extra: further headers.
+        :param members: extension members of the body.
+        """
         headers = []
         if code not in _CLOSED:
             headers.append(VARY)
@@ -140,7 +155,7 @@ class Problems:
         )
 
     def _challenge(self, error: str) -> tuple[str, str]:
-        """Return the challenge (RFC 6750 section 3), with an error code unless empty."""
+        """Return the challenge (RFC 6750 section 3), with the error code if any."""
         challenge = self._bearer
         if error:
             challenge = f'{challenge}, error="{error}"'
@@ -165,7 +180,8 @@ def _problem(
     )
 
 
-# The requests of a closed operation have the same body: saves half of the instructions.
+# Cached, because all requests for a closed operation get the same body, and encoding it
+# is half of the work of a 410.
 @lru_cache(maxsize=64)
 def _encode(
     status: int,

@@ -1,7 +1,6 @@
 """Hold a complete response as plain values, and send it through WSGI.
 
-Knows nothing of the content of a response. Standard library only: the middleware sends
-its own responses from here.
+Standard library only, because the middleware sends its own responses with this module.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,11 +14,12 @@ BLOCK = 131_072
 # The headers of every response: no cache stores it (RFC 9111 section 5.2.2.5), and no
 # browser guesses another type (Fetch, "nosniff").
 _COMMON_HEADERS = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
-# That of a response that depends on the session (RFC 9110 section 12.5.5).
+# The additional header of a response that depends on the session (RFC 9110 section
+# 12.5.5).
 VARY = ("Vary", "Authorization")
 
-# The registered reason phrases, and that of a status that legacy clients know and no
-# registry lists.
+# The registered reason phrases, and that of 440, an unregistered status that legacy
+# clients know.
 _PHRASES = {440: "Login Time-out"}
 _PHRASES.update((status.value, status.phrase) for status in HTTPStatus)
 
@@ -68,6 +68,7 @@ def build_response(
     """Return a response with the headers that all our responses have.
 
     :param length: the size of the body in bytes.
+    :param extra: further headers.
     """
     headers = (
         ("Content-Type", media_type),
@@ -79,22 +80,19 @@ def build_response(
 
 
 def reason_phrase(status: int) -> str:
-    """Return the reason phrase of a status code, or that of its class."""
+    """Return the reason phrase of a status code, or a generic one if it has none."""
     if status in _PHRASES:
         return _PHRASES[status]
     return "Client Error" if status < 500 else "Server Error"
 
 
 def wrap_file(file: IO[bytes], environ: WSGIEnvironment) -> Iterable[bytes]:
-    """Return an iterable over a file that the server can send in its own way.
+    """Return an iterable over a file, whose ``close`` closes the file.
 
-    Its ``close`` closes the file.
-
-    This is the server's ``wsgi.file_wrapper`` (PEP 3333, "Optional Platform-Specific
-    File Handling"), if it has one. The object must reach the server unchanged, because
-    a server uses sendfile for this very object only. The wrapper of the standard
-    library is not used, because fastwsgi takes any ``FileWrapper`` for that of
-    Werkzeug.
+    It is the server's ``wsgi.file_wrapper`` (PEP 3333, "Optional Platform-Specific File
+    Handling") if there is one. Return it to the server unchanged, because a server uses
+    sendfile only for its own wrapper. The fallback is not that of the standard library,
+    because fastwsgi mistakes any class named ``FileWrapper`` for Werkzeug's.
     """
     wrapper = environ.get("wsgi.file_wrapper")
     if wrapper is None:  # some servers set it to None
@@ -106,7 +104,7 @@ def wrap_file(file: IO[bytes], environ: WSGIEnvironment) -> Iterable[bytes]:
 def send_response(
     response: PlainResponse, environ: WSGIEnvironment, start_response: StartResponse
 ) -> Iterable[bytes]:
-    """Send a response as a WSGI application does; to ``HEAD`` without its body."""
+    """Send a response as a WSGI application does, without its body for ``HEAD``."""
     try:
         start_response(response.status, list(response.headers))
     except BaseException:

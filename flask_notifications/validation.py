@@ -1,7 +1,4 @@
-"""Checks of constructor arguments.
-
-Knows the form of valid values, and nothing of their use.
-"""
+"""Checks of arguments: the form of valid values, not their use."""
 
 import math
 import re
@@ -20,14 +17,16 @@ _NOT_IN_A_URI = re.compile(r'[^\x21-\x7e]|[<>"\\]')
 _BROKEN_ENCODING = re.compile("%(?![0-9A-Fa-f]{2})")
 # RFC 9110 section 4.2.4: the authority begins at //, and ends at the next delimiter.
 _PASSWORD = re.compile(r"\A([^/?#]*//)[^/?#]*:[^/?#]*@")
-# A URI with an authority, and any of HTTP (RFC 9110 section 4.2.1).
+# The beginning of a URI with an authority, and of any http(s) URI (RFC 9110 section
+# 4.2.1).
 _NEEDS_A_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//|https?:", re.IGNORECASE)
 
-# Characters.
+# The longest label, the shortest session ID that is looked for in a label, and the
+# longest value in a message, in characters.
 _LABEL_LENGTH = 64
 _HIDDEN_LENGTH = 8
 _SHOWN_LENGTH = 1_000
-# Letters of Hangul and a pattern of Braille that have no ink.
+# Letters that are drawn without ink: Hangul fillers and the empty Braille pattern.
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
@@ -51,10 +50,10 @@ def _show(value: object) -> str:
 
 
 def make_plain(value: Any) -> Any:
-    """Return a string of a class of its own as a ``str``, and any other value as it is.
+    """Convert an instance of a subclass of ``str`` to a ``str``; return others as is.
 
-    An f-string shows a member of an ``Enum`` as ``Page.NEW``, and ``Markup`` escapes
-    strings that are added to it.
+    Subclasses behave differently: an f-string shows a member of a string ``Enum`` as
+    ``Page.NEW``, and ``Markup`` escapes strings that are added to it.
     """
     if isinstance(value, str):
         return "".join(value)
@@ -66,7 +65,7 @@ def is_number(
 ) -> bool:
     """Return whether a value is a number in a range.
 
-    A boolean is none, nor is NaN in any range.
+    A boolean is not a number here, and NaN is in no range.
     """
     is_kind = isinstance(value, int) or (isinstance(value, float) and not is_whole)
     return (
@@ -103,7 +102,7 @@ def check_uri(argument: str, value: object) -> None:
         uri,
     )
     has_host = False
-    with suppress(ValueError):  # a broken address
+    with suppress(ValueError):  # urlsplit refuses a broken IPv6 address
         has_host = urlsplit(uri).hostname or not _NEEDS_A_HOST.match(uri)
     require(
         has_host, argument, "a URI with a host, such as 'https://example.com/new'", uri
@@ -115,7 +114,7 @@ def check_base_url(base_url: object) -> None:
     if base_url is not None:
         check_uri("base_url", base_url)
         url, fits = make_plain(base_url), False
-        with suppress(ValueError):  # no port number
+        with suppress(ValueError):  # the port is not a number
             fits = (
                 urlsplit(url).scheme in {"http", "https"}
                 and urlsplit(url).port != 0
@@ -125,7 +124,10 @@ def check_base_url(base_url: object) -> None:
 
 
 def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
-    """Return a caller's label if it is valid and contains no session ID, or ``None``."""
+    """Return a caller's label, or ``None`` if it is invalid or contains a session ID.
+
+    A valid label is at most 64 printable characters, at least one of them visible.
+    """
     if not isinstance(label, str) or len(label) > _LABEL_LENGTH:
         return None
     if not label.isprintable() or not any(map(_is_visible, label)):
@@ -137,14 +139,14 @@ def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
 
 
 def _is_visible(character: str) -> bool:
-    """Return whether a printable character has ink of its own, unlike spaces and marks."""
+    """Return whether a printable character has ink by itself: no space, no mark."""
     return character not in _BLANK and unicodedata.category(character)[0] not in "MZ"
 
 
 def holds_session_id(string: str, session_ids: Iterable[str]) -> bool:
     """Return whether a string contains one of the session IDs.
 
-    Shorter ones than eight characters do not count: they would hide every caller.
+    IDs of less than eight characters are ignored: labels may contain them by chance.
     """
     for session_id in session_ids:
         if len(session_id) >= _HIDDEN_LENGTH and session_id in string:

@@ -55,30 +55,29 @@ def long_date(at: datetime) -> str:
 
 
 def moment(at: datetime) -> str:
-    """Return a date and a time such as ``1 Jul 2027, 09:00 UTC``; the seconds only if
-    there are any.
-    """
+    """Return a date and time such as ``1 Jul 2027, 09:00 UTC``; no seconds if 0."""
     time = f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
     return f"{short_date(at)}, {time} UTC"
 
 
 def period(start: datetime, end: datetime) -> str:
     """Return a period such as ``4 May 2027, 09:00 to 11:00 UTC``."""
-    return f"{moment(start).removesuffix(' UTC')} to {moment(end).removeprefix(f'{short_date(start)}, ')}"
+    first = moment(start).removesuffix(" UTC")
+    last = moment(end).removeprefix(f"{short_date(start)}, ")
+    return f"{first} to {last}"
 
 
 def format_days(since: datetime, until: datetime) -> str:
-    """Return the days of a period that ends before ``until``, as in ``6 January to 5
-    February 2026``.
-    """
+    """Return days such as ``6 January to 5 February 2026``, without ``until``."""
     last = until - timedelta(microseconds=1)
     first = full_date(since).removesuffix(f" {last.year}")
     return f"{first} to {full_date(last)}"
 
 
 def duration(length: timedelta) -> str:
-    """Return a duration in the largest unit that fits twice, rounded, such as ``15
-    minutes``; at least a second.
+    """Return a rounded duration such as ``15 minutes``; at least a second.
+
+    The unit is the largest one that fits twice.
     """
     name, unit = "second", _SECOND
     for longer, size in reversed(_UNITS):
@@ -88,16 +87,13 @@ def duration(length: timedelta) -> str:
 
 
 def recurrence(every: timedelta, number: int, last: datetime) -> str:
-    """Return how often something repeats, such as ``every 7 days, 12 times, the last on
-    4 May 2027``.
-    """
-    return f"every {duration(every)}, {count(number, 'time')}, the last on {short_date(last)}"
+    """Return words such as ``every 7 days, 12 times, the last on 4 May 2027``."""
+    times = count(number, "time")
+    return f"every {duration(every)}, {times}, the last on {short_date(last)}"
 
 
 def relative(at: datetime, now: datetime) -> str:
-    """Return how far a time is from now, such as ``in 3 months``, ``2 days ago`` or
-    ``now``.
-    """
+    """Return a distance such as ``in 3 months``, ``2 days ago`` or ``now``."""
     if abs(at - now) < _SECOND:
         return "now"
     return f"in {duration(at - now)}" if at > now else f"{duration(now - at)} ago"
@@ -110,7 +106,7 @@ def count(number: int, noun: str) -> str:
 
 
 def enumerate_names(names: Iterable[str]) -> str:
-    """Return the first five of several names, each once, and the number of the others."""
+    """Return the first five names, without repetition, and the number of the others."""
     distinct = list(dict.fromkeys(names))
     text = ", ".join(distinct[:_NAMED])
     if distinct[_NAMED:]:
@@ -119,13 +115,14 @@ def enumerate_names(names: Iterable[str]) -> str:
 
 
 def iso(at: datetime) -> str:
-    """Return a time for programs, in whole seconds, such as ``2027-07-01T09:00:00Z``."""
+    """Return a time for programs, such as ``2027-07-01T09:00:00Z``; no fractions."""
     return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def escape(line: str) -> str:
-    r"""Return a line with escapes such as ``\n`` in place of unprintable characters, as
-    in a plan or a response.
+    r"""Return a line with escapes such as ``\n`` in place of unprintable characters.
+
+    Plans and responses may contain control characters, and a terminal obeys them.
     """
     if line.isprintable():
         return line
