@@ -1,6 +1,6 @@
-"""What an OpenAPI document declares: its operations, and where its servers serve them.
+"""The operations of an OpenAPI document, and the paths of its servers.
 
-Reads OpenAPI 3 and Swagger 2.0, and only what a plan needs. Every error is a
+Reads OpenAPI 3 and Swagger 2.0, but only the parts that a plan needs. Every error is a
 ``ValueError`` whose message begins with the place in the document.
 """
 
@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 PARAMETER = re.compile(r"\{([^{}]+)\}")
 
-# The fields of a Path Item that are operations (OpenAPI 3.2 section 4.9), and others.
+# The fields of a Path Item that are operations (OpenAPI 3.2 section 4.9), and those
+# that are not.
 _METHODS = frozenset(
     {"get", "put", "post", "delete", "options", "head", "patch", "trace", "query"}
 )
@@ -31,7 +32,7 @@ _LEAST_ALLOWANCE = 5_000  # operations
 
 
 class RepeatedKey(dict[Any, Any]):
-    """A mapping that was written with a key twice, so that a value of it is lost."""
+    """A mapping in which the key ``key`` occurred twice, so that a value is lost."""
 
     key: str
 
@@ -39,7 +40,8 @@ class RepeatedKey(dict[Any, Any]):
 def fail(place: str, expected: str, value: object, way_out: str = "") -> NoReturn:
     """Raise ``ValueError``: "place must be expected, not value; way out".
 
-    Collections are not shown: with aliases of YAML they can be longer than any memory.
+    Collections are not shown, because with aliases of YAML they may not fit into
+    memory.
     """
     if isinstance(value, RepeatedKey):
         shown = f"one with the key {value.key!r} twice"
@@ -55,7 +57,7 @@ def fail(place: str, expected: str, value: object, way_out: str = "") -> NoRetur
 
 
 def check_mapping(place: str, value: Any) -> Mapping[Any, Any]:
-    """Return a mapping as it is, and an empty one for null."""
+    """Check that a value is a mapping, and return it; an empty one for null."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or isinstance(value, RepeatedKey):
@@ -64,7 +66,7 @@ def check_mapping(place: str, value: Any) -> Mapping[Any, Any]:
 
 
 def check_string(place: str, value: Any) -> str:
-    """Return a string as it is."""
+    """Check that a value is a string, and return it."""
     if not isinstance(value, str):
         fail(place, "a string", value)
     return value
@@ -80,7 +82,7 @@ def _check_list(place: str, value: Any) -> Sequence[Any]:
 
 @contextmanager
 def collect(errors: list[str], place: str = "") -> Iterator[None]:
-    """Append the message of a ``ValueError`` to a list, after its place if given."""
+    """Append the message of a ``ValueError`` to a list, with its place if any."""
     try:
         yield
     except ValueError as error:
@@ -91,8 +93,9 @@ def collect(errors: list[str], place: str = "") -> Iterator[None]:
 class Declaration:
     """An operation as a document declares it.
 
-    ``place`` is its place in the document, ``key`` the name of its field, ``item`` the
-    path item around it. References are followed.
+    ``place`` is its place in the document, ``key`` the name of its field, and ``item``
+    the path item that contains it. ``is_additional`` is whether it is one of the
+    ``additionalOperations``. References are followed.
     """
 
     place: str
@@ -104,12 +107,12 @@ class Declaration:
 
     @property
     def method(self) -> str:
-        """The HTTP method, which ``additionalOperations`` spell as it is sent."""
+        """The HTTP method; ``additionalOperations`` have it as it is sent."""
         return self.key if self.is_additional else self.key.upper()
 
     @property
     def is_misnamed(self) -> bool:
-        """Whether OpenAPI has no such field, as for ``GET`` or ``purge``."""
+        """Whether OpenAPI does not define the field, such as ``GET`` or ``purge``."""
         return not self.is_additional and self.key not in _METHODS
 
 
@@ -117,7 +120,7 @@ class Document:
     """The operations of an OpenAPI document, each with the paths of its servers.
 
     :param content: the document as a mapping.
-    :raises ValueError: it is no document of OpenAPI 3 or Swagger 2.0.
+    :raises ValueError: it is not a document of OpenAPI 3 or Swagger 2.0.
     """
 
     def __init__(self, content: Any) -> None:
@@ -127,37 +130,42 @@ class Document:
         self.is_swagger: bool = "openapi" not in self.content
         key, prefix = ("swagger", "2.0") if self.is_swagger else ("openapi", "3.")
         version = self.content.get(key)
-        # YAML takes a version without quotation marks for a number.
-        is_number = isinstance(version, str | float)
-        if not is_number or not str(version).startswith(prefix):
+        # In YAML, a version without quotation marks is a float.
+        is_version = isinstance(version, str | float)
+        if not is_version or not str(version).startswith(prefix):
             fail("the version", "openapi: 3.x or swagger: 2.0", version)
         self._charged = 0
         self._allowance = _LEAST_ALLOWANCE
 
     def charge(self, declaration: Declaration, copies: int) -> None:
-        """Refuse a document that would become much larger than it is.
+        """Refuse a small document that would fill the memory.
 
         Servers multiply the operations of a document, and so do references and aliases.
+        A copy with long strings or many parameters counts as several.
 
-        :param copies: how often the operation will be in the memory.
+        :param copies: how many copies of the operation are about to be made.
         :raises ValueError: there are more copies than the document has members.
         """
-        texts = [declaration.path, *map(declaration.content.get, _COPIED)]
-        size = sum(len(text) for text in texts if isinstance(text, str))
+        strings = [declaration.path, *map(declaration.content.get, _COPIED)]
+        size = sum(len(string) for string in strings if isinstance(string, str))
         length = 0
         for holder in (declaration.content, declaration.item):
             parameters = holder.get("parameters")
             if isinstance(parameters, list):
                 length += len(parameters)
         self._charged += copies * (1 + size // 200 + length // 5)
+        # Count the members only of a document that exceeds the least allowance.
         if self._charged > self._allowance:
             self._allowance = _LEAST_ALLOWANCE + _count_members(self.content)
         if self._charged > self._allowance:
-            message = "paths: servers, references or aliases multiply the operations of this document too often"
+            message = (
+                "paths: servers, references or aliases "
+                "multiply the operations of this document too often"
+            )
             raise ValueError(message)
 
     def list_paths(self, errors: list[str]) -> Iterator[list[Declaration]]:
-        """Yield the operations of each path; append an error for each unreadable one."""
+        """Yield the operations of each path; append the errors of unreadable ones."""
         paths = self.content.get("paths")
         with collect(errors):
             check_mapping("paths", paths)
@@ -202,7 +210,7 @@ class Document:
         return declarations
 
     def follow(self, place: str, value: Any) -> Mapping[Any, Any]:
-        """Return a mapping; if it is a reference, its target with its other members."""
+        """Return a mapping; for a reference, its target with the members beside it."""
         mapping = check_mapping(place, value)
         count = 0
         while "$ref" in mapping:
@@ -229,8 +237,9 @@ class Document:
         return check_mapping(place, target)
 
     def server_paths(self, declaration: Declaration) -> tuple[str, ...]:
-        """Return the different paths of an operation's servers, without a slash at the
-        end.
+        """Return the distinct paths of an operation's servers, without a final slash.
+
+        The innermost ``servers`` apply: of the operation, its path, or the document.
         """
         holders = {
             declaration.place: declaration.content,
@@ -243,7 +252,7 @@ class Document:
 
     @cached_property
     def root_paths(self) -> tuple[str, ...]:
-        """The different paths of the servers of the document, or of its ``basePath``."""
+        """The distinct paths of the document's servers, or its ``basePath``."""
         if not self.is_swagger:
             return _read_servers("servers", self.content.get("servers"))
         base = self.content.get("basePath") or ""
@@ -252,9 +261,10 @@ class Document:
         return (base.rstrip("/"),)
 
     def path_schemas(self, declaration: Declaration) -> dict[str, Mapping[Any, Any]]:
-        """Return the schemas of the parameters that are declared in the path, by name.
+        """Return the schemas of the path parameters by their name.
 
-        :raises ValueError: one may be declared where nothing can be read.
+        :raises ValueError: a parameter of the template has no schema, and perhaps an
+            unreadable declaration is for it.
         """
         errors: list[str] = []
         schemas: dict[str, Mapping[Any, Any]] = {}
@@ -272,7 +282,7 @@ class Document:
         return schemas
 
     def _path_schema(self, place: str, value: Any) -> dict[str, Mapping[Any, Any]]:
-        """Return the schema of a parameter of the path by its name, of others none."""
+        """Return the schema of a path parameter by its name; empty for others."""
         parameter = self.follow(place, value)
         name = parameter.get("name")
         if parameter.get("in") != "path" or not isinstance(name, str):
@@ -290,8 +300,9 @@ def _read_servers(place: str, servers: Any) -> tuple[str, ...]:
 
 
 def _server_path(place: str, server: Any) -> str:
-    """Return the path of a server's URL, its variables at their defaults (OpenAPI 3.1
-    section 4.8.6).
+    """Return the path of a server's URL, with the defaults of its variables.
+
+    See OpenAPI 3.1 section 4.8.6.
     """
     server = check_mapping(place, server)
     place = f"{place}.url"
@@ -299,7 +310,7 @@ def _server_path(place: str, server: Any) -> str:
     variables = check_mapping(f"{place}: the variables", server.get("variables"))
     url = ""
     for index, part in enumerate(PARAMETER.split(template)):
-        if index % 2:  # the name of a variable
+        if index % 2:  # split() returns literals and names in turn
             part = _default_of(place, part, variables)  # noqa: PLW2901
         url += part
         if len(url) > _MAX_SERVER:
@@ -316,7 +327,10 @@ def _server_path(place: str, server: Any) -> str:
 
 
 def _default_of(place: str, name: str, variables: Mapping[Any, Any]) -> str:
-    """Return the default of a variable; one without is left, as hosts may have any."""
+    """Return the default of a variable, or the variable itself if it has none.
+
+    Variables in a host need no default, because only the path is used.
+    """
     default = check_mapping(f"{place}: {name}", variables.get(name)).get("default")
     if default is None:
         return f"{{{name}}}"
@@ -326,7 +340,7 @@ def _default_of(place: str, name: str, variables: Mapping[Any, Any]) -> str:
 
 
 def _count_members(content: Mapping[Any, Any]) -> int:
-    """Return the number of members of all collections, each once."""
+    """Return the number of members of all collections; shared ones count once."""
     count = 0
     seen = set()
     waiting: list[Any] = [content]

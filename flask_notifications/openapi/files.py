@@ -1,7 +1,7 @@
-"""A file with an OpenAPI document in JSON or YAML (the extra ``openapi``).
+"""Parse a file with an OpenAPI document in JSON or YAML (the extra ``openapi``).
 
-What does not concern a plan may be anything. So a key that is there twice, a value that
-does not fit its tag and an unknown tag become errors only where the reader needs them.
+Mistakes that do not concern a plan are ignored. So duplicate keys, unknown tags, and
+values that do not fit their tags become errors only where the reader needs them.
 """
 
 import json
@@ -13,16 +13,16 @@ import yaml
 
 from .document import RepeatedKey
 
-# The loader in C is ten times as fast, where PyYAML was built with it.
+# The loader in C is ten times as fast, but not every build of PyYAML has it.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 _LEAST_MERGED = 1_000  # pairs
 
 
 def parse_document(content: bytes) -> Any:
-    """Return the document of a file, which is JSON if it begins with ``{``.
+    """Parse the content of a file, as JSON if it begins with ``{``, or else as YAML.
 
-    :raises ValueError: it has another syntax, or is nested too deeply.
+    :raises ValueError: the syntax is wrong, or the document is nested too deeply.
     """
     content = content.removeprefix(BOM_UTF8)
     try:
@@ -44,9 +44,9 @@ def _make_mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _DocumentLoader(_Loader):  # type: ignore[misc]
-    """Load YAML, with a limit for what merge keys copy.
+    """Load YAML leniently, but limit the number of pairs that merge keys copy.
 
-    Aliases need none, because they are the same object in Python.
+    Aliases need no limit, because they refer to one object in Python.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -56,7 +56,7 @@ class _DocumentLoader(_Loader):  # type: ignore[misc]
         self._most_merged = max(_LEAST_MERGED, len(content))
 
     def flatten_mapping(self, node: Any) -> None:
-        """Put the pairs of merge keys into a mapping, before its own."""
+        """Put the pairs of merge keys into a mapping, and note a duplicate key."""
         if node in self._flat:
             return
         self._flat.add(node)
@@ -74,7 +74,7 @@ class _DocumentLoader(_Loader):  # type: ignore[misc]
         super().flatten_mapping(node)
 
     def _charge(self, source: Any) -> None:
-        """Refuse a file in which merge keys copy more than it has."""
+        """Refuse a file in which merge keys copy more pairs than it has bytes."""
         self.flatten_mapping(source)
         self._most_merged -= len(source.value)
         if self._most_merged < 0:
@@ -84,7 +84,10 @@ class _DocumentLoader(_Loader):  # type: ignore[misc]
             )
 
     def construct_yaml_map(self, node: Any) -> Any:
-        """Construct a mapping, which its aliases may have in it."""
+        """Construct a mapping, in two steps, because it may contain an alias of itself.
+
+        PyYAML takes the yielded mapping for aliases, and then resumes this generator.
+        """
         self.flatten_mapping(node)
         mapping: dict[Any, Any] = {}
         if node in self._repeated:
@@ -94,13 +97,14 @@ class _DocumentLoader(_Loader):  # type: ignore[misc]
         mapping.update(self.construct_mapping(node))
 
     def construct_leniently(self, node: Any) -> Any:
-        """Construct a value without its tag if that is unknown or does not fit."""
+        """Construct a value, ignoring its tag if that is unknown or does not fit."""
         if isinstance(node, yaml.MappingNode):
             return self.construct_yaml_map(node)
         if isinstance(node, yaml.SequenceNode):
             return self.construct_yaml_seq(node)
         construct: Any = yaml.SafeLoader.yaml_constructors.get(node.tag)
-        if isgeneratorfunction(construct):  # of mappings, sequences and sets
+        # A scalar with the tag of a mapping, a sequence or a set.
+        if isgeneratorfunction(construct):
             return node.value
         try:
             return construct(self, node)

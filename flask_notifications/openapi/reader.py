@@ -1,4 +1,4 @@
-"""An OpenAPI document to a plan; needs the standard library only."""
+"""From an OpenAPI document to a plan; needs the standard library only."""
 
 import re
 import warnings
@@ -31,16 +31,19 @@ from .document import (
     fail,
 )
 
-# A parameter, which may have slashes if there is a sign: a plus first in RFC 6570
-# section 3.2.3 and last for gateways, a star first in Spring.
+# A parameter. A sign allows slashes in its value: a plus before the name in RFC 6570
+# section 3.2.3, a star there in Spring, a plus after the name in API gateways.
 _SIGNED_PARAMETER = re.compile(r"\{([+*]?)([^{}+*]+)(\+?)\}")
-# A segment of a template that is plainly a literal.
+# A segment of a path that certainly is a literal.
 _LITERAL = re.compile(r"(?!\.\.?\Z)[\w.~-]+")
-# What to do about a path that a plan cannot express.
-_WAY_OUT = "set x-path to a path of whole segments, such as /files/{name}, or of everything below it, such as /files/**"
+# The advice for a path that a plan cannot express.
+_WAY_OUT = (
+    "set x-path to a path of whole segments, such as /files/{name}, "
+    "or of everything below it, such as /files/**"
+)
 
 _DATES = {"x-deprecated-at": "deprecated_at", "x-sunset": "sunset_at"}
-# Rules for the value of a parameter that exclude slashes, or might.
+# Keywords of a schema that exclude slashes, or might.
 _RULES = frozenset({"format", "enum", "const", "pattern"})
 _MAX_NAMES = 5
 
@@ -55,24 +58,26 @@ def plan_from_openapi(
     deprecated one would take its requests, as ``/users/{id}`` takes those of
     ``/users/me``.
 
-    The name of an operation is its ``operationId``, or else its method and path. The
-    path begins with that of the server; an operation of several servers is there once
-    for each of their paths. ``x-sunset``, ``x-deprecated-at`` and ``externalDocs.url``
-    of an operation replace what the policy says. ``x-successor`` is its successor,
-    below the path of the server too, unless it begins with ``../``. A sunset before the
-    deprecation moves that to its date. ``x-path`` replaces a path that a plan cannot
-    express. A last segment ``**``, ``{name+}``, ``{+name}`` or ``{*name}``, or a
-    parameter there with ``format: path``, is everything below the path before it.
+    The name of an operation is its ``operationId``, or else its method and path. Its
+    path begins with the path of the server; with several servers, the plan contains the
+    operation once for each of their paths. ``x-sunset``, ``x-deprecated-at`` and
+    ``externalDocs.url`` of an operation replace those of the policy. A sunset before
+    the deprecation moves the deprecation to the same date. ``x-successor`` is the
+    successor, also below the path of the server unless it begins with ``../``.
+    ``x-path`` replaces a path that a plan cannot express. A last segment ``**``,
+    ``{name+}``, ``{+name}`` or ``{*name}``, or one whose parameter has ``format:
+    path``, matches everything below the path before it.
 
-    A warning lists paths whose last parameter may have slashes, and another one
+    One warning lists paths whose last parameter may contain slashes, and another lists
     operations that close at once, because the policy enforces a sunset that has passed.
 
     :param document: a mapping, as parsers of JSON and YAML return it. Dates are at
         midnight UTC, or have a time and an offset.
-    :param policy: applies where the document says nothing else.
-    :raises ValueError: a deprecated operation has something that cannot be read, or a
-        live one whose requests a deprecated one may take. The message has a line for
-        each error, which begins with the place in the document.
+    :param policy: the policy of each operation, as far as the document does not replace
+        its parts.
+    :raises ValueError: a deprecated operation cannot be read, or a live one whose
+        requests a deprecated one may take. The message has one line per error, which
+        begins with the place in the document.
     """
     require(
         isinstance(policy, DeprecationPolicy), "policy", "a DeprecationPolicy", policy
@@ -81,7 +86,10 @@ def plan_from_openapi(
     plan = reader.make_plan()
     if reader.errors:
         raise ValueError("\n".join(dict.fromkeys(reader.errors)))
-    slashes = "in a plan, a parameter is one segment; where your route takes slashes in the last one, as <path:rest> does, set x-path to a path that ends in /**"
+    slashes = (
+        "in a plan, a parameter is one segment; where your route takes slashes in the "
+        "last one, as <path:rest> does, set x-path to a path that ends in /**"
+    )
     _warn(slashes, reader.open_paths)
     _warn("sunsets have passed and are enforced, so these close at once", reader.closed)
     return plan
@@ -104,7 +112,10 @@ class _Entry(NamedTuple):
 
 
 class _Reader:
-    """Read the operations of a document one by one, and collect errors and warnings."""
+    """Read the operations of a document one by one, and collect errors and warnings.
+
+    ``open_paths`` and ``closed`` are the operations that the two warnings list.
+    """
 
     def __init__(self, document: Document, policy: DeprecationPolicy) -> None:
         self.errors: list[str] = []
@@ -114,11 +125,12 @@ class _Reader:
         self._policy = policy
         self._now = utc_now()
         self._entries: list[_Entry] = []
-        # Errors of live operations, by operations that have their requests too.
+        # Unreadable live operations, as operations that match at least their requests,
+        # and their errors. They matter only if a deprecated one takes these requests.
         self._doubts: list[tuple[Operation, list[str]]] = []
 
     def make_plan(self) -> dict[Operation, DeprecationPolicy | None]:
-        """Return the plan; it is of no use if there are errors then."""
+        """Return the plan, which is valid only if ``errors`` is empty afterwards."""
         for declarations in self._document.list_paths(self.errors):
             for declaration in declarations:
                 self._read(declaration)
@@ -143,7 +155,11 @@ class _Reader:
         return plan
 
     def _choose(self, deprecated: Overlaps) -> list[_Entry]:
-        """Return the entries of the plan, of those for the same requests the first."""
+        """Return the entries that belong in the plan, one for the same requests.
+
+        Those are the deprecated operations, and live ones whose requests they take.
+        Entries for the same requests must agree.
+        """
         by_shape: dict[Shape, _Entry] = {}
         for entry in self._entries:
             if entry.policy is None and not _is_taken(entry.operation, deprecated):
@@ -152,7 +168,9 @@ class _Reader:
             is_equal = entry.policy == first.policy
             if not is_equal or entry.operation.successor != first.operation.successor:
                 self.errors.append(
-                    f"{entry.place}: {first.place} is for the same requests, but has other dates or another successor, or one of them is live; set x-path in one"
+                    f"{entry.place}: {first.place} is for the same requests, "
+                    "but has other dates or another successor, "
+                    "or one of them is live; set x-path in one"
                 )
         return list(by_shape.values())
 
@@ -167,6 +185,8 @@ class _Reader:
             with collect(errors):
                 if not isinstance(flag, bool | None):
                     fail(f"{declaration.place}.deprecated", "true or false", flag)
+        # To check the rest of an operation whose servers cannot be read, assume those
+        # of the document, or the root.
         bases: tuple[str, ...] = ("",)
         with suppress(ValueError):
             bases = self._document.root_paths
@@ -187,10 +207,10 @@ class _Reader:
     def _doubt(
         self, declaration: Declaration, bases: tuple[str, ...], errors: list[str]
     ) -> None:
-        """Keep the errors of a live operation, in case one has to know its requests."""
+        """Keep the errors of a live operation until all deprecated ones are known."""
         for base in bases:
             path = _widen(f"{base}/{declaration.path.removeprefix('/')}")
-            with suppress(ValueError):  # no request has such a method
+            with suppress(ValueError):  # the method is invalid, so no request has it
                 operation = Operation("?", declaration.method, path)
                 self._doubts.append((operation, errors))
 
@@ -235,7 +255,8 @@ class _Reader:
         content, place = declaration.content, declaration.place
         if declaration.is_misnamed:
             errors.append(
-                f"{place}: methods are in lower case, and others in additionalOperations"
+                f"{place}: methods are in lower case, "
+                "and others in additionalOperations"
             )
         template, successor, name = "/", None, None
         with collect(errors):
@@ -288,7 +309,7 @@ class _Reader:
 
 
 def _resolve(successor: str, base: str) -> str:
-    """Return a successor below the path of a server, or with ``../`` beside that."""
+    """Return a successor below the path of a server, or above that for each ``../``."""
     if not successor.startswith("../"):
         return resolve_below(successor, base)
     while successor.startswith("../"):
@@ -298,7 +319,7 @@ def _resolve(successor: str, base: str) -> str:
 
 
 def _is_open(schema: Mapping[Any, Any]) -> bool:
-    """Return whether a schema of a parameter says nothing against slashes."""
+    """Return whether the schema of a parameter allows any string, with slashes too."""
     kind = schema.get("type", "string")
     is_string = isinstance(kind, str | list) and "string" in kind
     return is_string and _RULES.isdisjoint(schema)
@@ -324,7 +345,10 @@ def _read_date(value: Any) -> datetime:
 def _explain(
     declaration: Declaration, name: str, path: str, successor: str | None
 ) -> list[str]:
-    """Return every error about the arguments of an operation, with its place."""
+    """Return every error about the arguments of an operation, with its place.
+
+    ``Operation`` raises only the first one, so try the arguments one by one.
+    """
     place = declaration.place
     errors: list[str] = []
     with collect(errors, f"{place}.operationId"):
@@ -342,8 +366,9 @@ def _explain(
 
 
 def _widen(path: str) -> str:
-    """Return a path with a parameter for each segment that may be none of a template,
-    and without a query.
+    """Return a template that matches at least the requests of an unreadable path.
+
+    Replace each segment that may not be a literal with a parameter, and drop a query.
     """
     path = re.split(r"[?#]", path)[0]
     segments = path.removesuffix("/").split("/")
@@ -354,8 +379,9 @@ def _widen(path: str) -> str:
 
 
 def _is_taken(operation: Operation, deprecated: Overlaps) -> bool:
-    """Return whether deprecated operations, but for more specific ones, would take some
-    request of a live operation.
+    """Return whether a deprecated operation would take a request of a live one.
+
+    More specific deprecated operations are meant to, so they do not count.
     """
     shape = template_shape(operation)
     for other in map(template_shape, deprecated.find(shape)):

@@ -1,4 +1,4 @@
-"""A plan into an OpenAPI document; needs the standard library only."""
+"""From a plan into an OpenAPI document; needs the standard library only."""
 
 import re
 import warnings
@@ -23,9 +23,9 @@ from flask_notifications.wording import iso
 
 from .document import Declaration, Document
 
-# The parts of a path that are not literal; they are numbered to find its operation.
+# The parameters in a path of the document. Numbers in braces replace them while the
+# path is matched, and the successor is filled with these numbers, percent-encoded.
 _VARIABLE = re.compile(r"\{[^{}]+\}|(?<=/)\*\*\Z")
-# Their numbers in braces, as they are filled into a successor.
 _NUMBER = re.compile(r"%7B(\d+)%7D")
 _HEADERS = {
     "Deprecation": "The date of the deprecation: @ and seconds since 1970 (RFC 9745).",
@@ -37,18 +37,18 @@ _HEADERS = {
 def deprecate(document: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     """Return a copy of an OpenAPI document in which a plan's operations are deprecated.
 
-    They have ``deprecated: true``, ``x-sunset`` and ``x-successor`` as the plan says,
-    and the headers ``Deprecation``, ``Sunset`` and ``Link`` in all responses. Where the
-    plan has ``unify_session``, the parameter ``sessionId`` is deprecated, too. What an
-    operation shares with others by a reference is copied first.
+    They get ``deprecated: true``, ``x-sunset`` and ``x-successor`` as in the plan, and
+    the headers ``Deprecation``, ``Sunset`` and ``Link`` in all responses. Where the
+    plan has ``unify_session``, the parameter ``sessionId`` is deprecated, too. Parts
+    that an operation shares with others by a reference are copied first.
 
-    An operation of the document is deprecated if a deprecated one of the plan takes its
-    requests: paths begin with that of the server, and a subtree takes everything below
-    it that is not live.
+    An operation of the document is deprecated if a deprecated operation of the plan
+    takes its requests. Its path begins with the path of the server, and a subtree takes
+    everything below it that is not live.
 
     A warning lists the operations of the plan that are left alone, because the document
-    lacks them, or because their path also serves what is not deprecated: they have
-    conditions, or other servers do not retire them.
+    lacks them, or because their path also serves requests that are not deprecated: they
+    have conditions, or are live on other servers.
 
     :param document: OpenAPI 3 or Swagger 2.0 as a mapping, as parsers of JSON and YAML
         return it.
@@ -58,13 +58,16 @@ def deprecate(document: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     writer = _Writer(Document(deepcopy(document)), plan)
     written = writer.write()
     if writer.left:
-        message = "left alone, because the document lacks them or their paths also serve what is not deprecated"
+        message = (
+            "left alone, because the document lacks them "
+            "or their paths also serve what is not deprecated"
+        )
         warnings.warn(f"{message}: {', '.join(writer.left)}", stacklevel=2)
     return written
 
 
 class _Mark(NamedTuple):
-    """What the document has to say about an operation."""
+    """The deprecation to write into an operation of the document."""
 
     operation: Operation
     policy: DeprecationPolicy
@@ -72,7 +75,10 @@ class _Mark(NamedTuple):
 
 
 class _Writer:
-    """Mark the operations of a document; ``left`` are those of the plan without any."""
+    """Mark the operations of a document.
+
+    ``left`` are the names of the plan's operations that were not found in it.
+    """
 
     def __init__(self, document: Document, plan: Plan) -> None:
         policies = deprecated_operations(plan)
@@ -82,7 +88,7 @@ class _Writer:
         self._table = _find_whole_operations(plan)
 
     def write(self) -> dict[str, Any]:
-        """Return the document with its marks."""
+        """Return the document with its operations marked."""
         written = dict(self._document.content)
         if isinstance(written.get("paths"), Mapping):
             written["paths"] = dict(written["paths"])
@@ -107,7 +113,7 @@ class _Writer:
         if declaration.is_misnamed:
             return None
         marks = []
-        # What cannot be read is not marked, such as a method of two words.
+        # Unreadable operations, such as one with a method of two words, are not marked.
         with suppress(ValueError):
             Operation("?", declaration.method, "/")
             for base in self._document.server_paths(declaration):
@@ -120,6 +126,7 @@ class _Writer:
         return marks[0] if marks else None
 
     def _find_below(self, base: str, declaration: Declaration) -> _Mark | None:
+        """Return the mark of an operation below the path of one of its servers."""
         path = declaration.content.get("x-path")
         if not isinstance(path, str):
             path = declaration.path
@@ -137,7 +144,7 @@ class _Writer:
         successor = match.successor
         if successor is not None:
             successor = _NUMBER.sub(lambda found: variables[int(found[1])], successor)
-            # Readers resolve it against the path of the server again.
+            # Readers resolve it below the path of the server again.
             if successor.startswith(f"{base}/"):
                 successor = successor.removeprefix(base)
             elif is_path(successor):
@@ -145,13 +152,13 @@ class _Writer:
         return _Mark(match.operation, policy, successor)
 
     def _describe(self, declaration: Declaration, mark: _Mark) -> dict[str, Any]:
-        """Return a deprecated operation."""
+        """Return an operation with its mark."""
         described = {**declaration.content, "deprecated": True}
-        # An old date or successor would contradict the plan.
+        # Other dates or successors would contradict the plan.
         for key in ("x-deprecated-at", "x-sunset", "x-successor"):
             described.pop(key, None)
         if mark.policy.sunset_at is not None:
-            # The date alone for midnight UTC, as people write it.
+            # For midnight UTC the date alone, as people write it.
             sunset = iso(mark.policy.sunset_at)
             described["x-sunset"] = sunset.removesuffix("T00:00:00Z")
         if mark.successor is not None:
@@ -169,7 +176,7 @@ class _Writer:
         return described
 
     def _announce(self, response: Any) -> Any:
-        """Return a response with the three headers, or something else as it is."""
+        """Return a response with the three headers; an unreadable one unchanged."""
         content = self._read(response)
         if content is None:
             return response
@@ -187,10 +194,11 @@ class _Writer:
         return {**content, "headers": described}
 
     def _deprecate_session(self, declaration: Declaration) -> list[Any] | None:
-        """Return the parameters of an operation, with that of the session deprecated,
-        or ``None`` if there is none.
+        """Return the parameters of an operation with ``sessionId`` deprecated.
 
-        One of the path becomes one of the operation, which replaces it there.
+        Return ``None`` if there is no such parameter. If it is a parameter of the path
+        item, add it to the operation, whose parameters replace equal ones of the path
+        item.
         """
         field = "x-deprecated" if self._document.is_swagger else "deprecated"
         session = None
@@ -209,28 +217,29 @@ class _Writer:
         return None if session is None else [*parameters, session]
 
     def _read(self, value: Any) -> Mapping[Any, Any] | None:
-        """Return a mapping with its references followed, or ``None`` if it is none."""
+        """Return a mapping or the target of its reference; ``None`` if unreadable."""
         with suppress(ValueError):
             return self._document.follow("", value)
         return None
 
 
 def _find_whole_operations(plan: Plan) -> OperationTable | None:
-    """Return a table of a plan without its conditions.
+    """Return a table of the operations whose deprecation concerns all requests.
 
-    A deprecated operation with conditions is not in it; a live one is, because it makes
-    its path live for some requests.
+    OpenAPI cannot deprecate an operation under conditions. So a deprecated operation
+    with conditions is left out, and a live one counts as live for all requests.
     """
     by_shape: dict[Shape, Operation] = {}
     live = []
     for operation, policy in plan.items():
         whole = replace(operation, query=None, headers=None)
-        is_part = whole != operation
+        has_conditions = whole != operation
         if policy is None:
             live.append(whole)
-        elif is_part:
+        elif has_conditions:
             continue
         shape = template_shape(whole)
-        if is_part or shape not in by_shape:
+        # A live operation with conditions replaces a deprecated one without.
+        if has_conditions or shape not in by_shape:
             by_shape[shape] = whole
     return OperationTable(by_shape.values(), live=live) if by_shape else None
