@@ -1,5 +1,6 @@
-"""Check a live URL strictly: headers, dates, links and differences from a plan, each
-with its remedy and RFC.
+"""Check a live URL strictly: headers, dates, links, and differences from a plan.
+
+Each finding says how to remedy it, and which section of which RFC demands that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +23,8 @@ from .comparison import (
 from .fetching import Fetcher, LiveResponse, OutOfTime, Unreachable
 from .links import Link, read_links, select_links
 
-# The level of each code, and the end of its message: the remedy, and the section that
-# demands it, if there is one.
+# The level of each code, and the end of its message: the remedy, and the section of
+# the standard, if any.
 _CODES = {
     "deprecation-missing": ("error", "(RFC 9745 section 2)."),
     "deprecation-invalid": ("error", "(RFC 9745 section 2.1)."),
@@ -38,7 +39,10 @@ _CODES = {
     ),
     "gone-cacheable": (
         "error",
-        "Send 'Cache-Control: no-store' (RFC 9110 section 15.5.11, RFC 9111 section 5.2.2.5).",
+        (
+            "Send 'Cache-Control: no-store' "
+            "(RFC 9110 section 15.5.11, RFC 9111 section 5.2.2.5)."
+        ),
     ),
     "plan-differs": ("error", "Change the plan, deploy it, or call another URL."),
     "cors-not-exposed": (
@@ -61,17 +65,18 @@ _CODES = {
 }
 _LEVELS = ("error", "warning", "info")
 _CHECKED = ("Deprecation", "Sunset", "Link")
+# The most links that are called.
 _MAX_TARGETS = 20
-# Characters of a message: those at its beginning, and those at its end, where the
-# advice is.
+# The characters that remain of a long message, at its beginning and at its end. The
+# advice is at the end.
 _BEGIN, _END = 800, 200
 
 
 class Finding(NamedTuple):
-    """Something that a check found: a code that stays the same in all versions, and a
-    message for people.
+    """Something that a check found.
 
-    ``level`` is ``error``, ``warning`` or ``info``.
+    ``code`` stays the same in all versions, ``level`` is ``error``, ``warning`` or
+    ``info``, and ``message`` is for people.
     """
 
     code: str
@@ -83,9 +88,9 @@ class Finding(NamedTuple):
 class CheckReport:
     """The outcome of a check.
 
-    ``url`` is the URL as it was given, ``final_url`` the one after redirects, both
-    without credentials; ``status`` and ``headers`` (``Deprecation``, ``Sunset`` and
-    ``Link`` only) are of the last response. Errors are the first findings.
+    ``url`` is the URL that was passed, ``final_url`` the one after redirects, both
+    without credentials. ``status`` and ``headers`` (only ``Deprecation``, ``Sunset``
+    and ``Link``) are those of the last response. Among ``findings``, errors come first.
     """
 
     url: str
@@ -100,7 +105,7 @@ class CheckReport:
         return any(finding.level == "error" for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a mapping for JSON, the same in all versions but for further members."""
+        """Return a mapping for JSON; later versions only add members."""
         findings = [finding._asdict() for finding in self.findings]
         return {"schema": 1, **asdict(self), "findings": findings}
 
@@ -113,15 +118,18 @@ def check_url(
     comparison: PlanComparison | None = None,
     calls_links: bool = True,
 ) -> CheckReport:
-    """Call an absolute URL, and check its announcement and the differences from a plan,
-    if there is one.
+    """Call an absolute URL, check its announcement, and compare it with a plan.
 
-    The URL is called with the method, and with ``HEAD`` too if that is ``GET``; every
-    link is called once with ``GET``, but no more than 20, those of the retirement
-    first. Redirects that announce nothing are followed. Not checked: the body, and
-    whether a date is in the future.
+    The URL is also called with ``HEAD`` if the method is ``GET``. At most 20 links are
+    called once with ``GET``, those about the deprecation first. Redirects that announce
+    nothing are followed. Not checked: the body, and whether a date is in the future.
 
-    :raises Unreachable: the URL has no response; the message says why.
+    :param fetcher: sends the requests, and limits their time.
+    :param url: the URL, with http or https.
+    :param method: the HTTP method, by default ``GET``.
+    :param comparison: the comparison with a plan; by default none.
+    :param calls_links: whether the links are called, by default yes.
+    :raises Unreachable: the URL does not respond; the message says why.
     """
     now = datetime.now(UTC)
     try:
@@ -212,7 +220,10 @@ def _check_date(
 ) -> Iterator[Finding]:
     values = response.values(name)
     if len(values) > 1:
-        problem = f"There are {len(values)} {name} headers, which together are one invalid value."
+        problem = (
+            f"There are {len(values)} {name} headers, "
+            "which together are one invalid value."
+        )
         yield _find(f"{name.lower()}-repeated", problem)
     for value in values:
         try:
@@ -253,7 +264,10 @@ def _check_cors(response: LiveResponse) -> Iterator[Finding]:
         if response.values(name) and name.lower() not in exposed
     ]
     if response.values("Access-Control-Allow-Origin") and hidden and not is_wildcard:
-        problem = f"Scripts of other origins may read the response, but not {', '.join(hidden)}."
+        problem = (
+            "Scripts of other origins may read the response, "
+            f"but not {', '.join(hidden)}."
+        )
         yield _find("cors-not-exposed", problem)
 
 
@@ -281,25 +295,24 @@ def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]
 def _check_targets(
     fetcher: Fetcher, url: str, links: Sequence[Link]
 ) -> Iterator[Finding]:
-    """Yield the links whose targets do not respond, of the first 20 after those of the
-    retirement.
-    """
+    """Call at most 20 links, those about the deprecation first, and yield dead ones."""
     ranked = sorted(links, key=lambda link: set(link.relations).isdisjoint(RELATIONS))
-    shown: dict[str, str] = {}
+    # The absolute URL of each target, and the target as it was sent, for messages.
+    targets: dict[str, str] = {}
     for link in ranked:
         target = urljoin(url, link.target).partition("#")[0]
         is_callable = urlsplit(target).scheme in {"http", "https"}
-        if is_callable and (target in shown or len(shown) < _MAX_TARGETS):
-            shown[target] = link.target
-    for place, target in enumerate(shown):
+        if is_callable and (target in targets or len(targets) < _MAX_TARGETS):
+            targets[target] = link.target
+    for place, target in enumerate(targets):
         try:
             problem = fetcher.find_problem(target)
         except OutOfTime as error:
-            message = f"{len(shown) - place} links were not called, because {error}."
+            message = f"{len(targets) - place} links were not called, because {error}."
             yield Finding("link-unreachable", "error", message)
             return
         if problem is not None:
             yield _find(
                 "link-unreachable",
-                f"The link to {shown[target]} leads nowhere: {problem}.",
+                f"The link to {targets[target]} leads nowhere: {problem}.",
             )

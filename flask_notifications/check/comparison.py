@@ -1,5 +1,6 @@
-"""Compare responses of production with a plan: the operation that a response belongs
-to, and its differences from the policy.
+"""Compare responses of production with a plan.
+
+Find the operation that a response belongs to, and its differences from the policy.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,15 +24,16 @@ from .fetching import LiveResponse
 from .links import Link, parse_links
 
 RELATIONS = ("successor-version", "deprecation", "sunset")
-# Mount points that are tried. A redirect may lead to a path of thousands of slashes.
+# The most mount points that are tried, because a redirect may lead to a path with
+# thousands of slashes.
 _MOUNTS = 16
 
 
 class Candidate(NamedTuple):
-    """An operation that a response may belong to, its phase for a caller, and the
-    headers that it then announces.
+    """An operation that a response may belong to.
 
-    A live operation has the phase ``None`` and no headers.
+    ``phase`` is its phase for a caller, and ``headers`` announce it to that caller. A
+    live operation has the phase ``None`` and no headers.
     """
 
     name: str
@@ -40,8 +42,9 @@ class Candidate(NamedTuple):
 
 
 def find_simple(plan: Plan) -> dict[Operation, str]:
-    """Return the operations whose requests need nothing but a ``GET``, and their paths
-    percent-encoded.
+    """Return the operations that a ``GET`` without parameters or conditions reaches.
+
+    The values are their paths, percent-encoded.
     """
     simple = {}
     for operation in plan:
@@ -55,7 +58,7 @@ def find_simple(plan: Plan) -> dict[Operation, str]:
 class PlanComparison:
     """Compare responses with a plan, whose operations are indexed once.
 
-    :raises ValueError: the plan cannot be used, as in ``table_of``.
+    :raises ValueError: the plan is invalid, as in ``table_of``.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -73,9 +76,9 @@ class PlanComparison:
     ) -> list[Candidate]:
         """Return the operations that a response may belong to, the likeliest first.
 
-        The plan knows neither the mount point nor the caller. So the root and longer
-        mount points are tried, first for nobody, then for the callers with an
-        exemption, because the headers of the request may be the credentials of one.
+        We know neither the mount point nor the caller. So try the root and then longer
+        mount points, first without a caller. If the request had headers, they may be
+        the credentials of a caller with an exemption, so try those callers, too.
         """
         url = urlsplit(response.url)
         environ = {environ_key(name): value for name, value in headers}
@@ -83,6 +86,7 @@ class PlanComparison:
         matches_at: dict[str, list[Match]] = {}
         for mount, path in _split_mounts(url.path or "/"):
             matches = self._table.find(method, path, environ)
+            # The application has no view for a lookalike that it refuses.
             if response.status in NOT_REACHED:
                 matches = [match for match in matches if not match.is_lookalike]
             if matches:
@@ -122,8 +126,9 @@ class PlanComparison:
         links: Sequence[Link],
         candidates: Sequence[Candidate],
     ) -> list[str]:
-        """Return how a response differs from the candidate that fits best, one sentence
-        without a full stop for each difference.
+        """Return the differences of a response from the candidate that fits it best.
+
+        Each is a sentence without its full stop.
         """
         if not candidates:
             path = urlsplit(response.url).path or "/"
@@ -136,15 +141,14 @@ class PlanComparison:
 
 
 def quote_values(values: Sequence[str]) -> str:
-    """Return strings in quotation marks for a message, and an empty string if there are
-    none.
-    """
+    """Return strings in quotation marks for a message; empty if there are none."""
     return " and ".join(map(repr, values))
 
 
 def _split_mounts(path: str) -> Iterator[tuple[str, str]]:
-    """Yield each mount point that a path may have, the root first, and the decoded path
-    below it.
+    """Yield each possible mount point of a path, and the decoded path below it.
+
+    Shorter mount points are first, beginning with the root.
     """
     place = path.find("/")
     for _count in range(_MOUNTS):
@@ -169,10 +173,16 @@ def _list_differences(
         return
     yield from _list_link_differences(candidate, response.url, links)
     if phase in CLOSED_PHASES and response.status != 410:
-        yield f"The status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
+        yield (
+            f"The status of {name} is {response.status}, "
+            f"but in the plan its phase is {phase}, which is 410"
+        )
     code = response.code
     if code in CLOSED_PHASES and code != phase:
-        yield f"The status of {name} is 410 with the code {code}, but in the plan its phase is {phase}"
+        yield (
+            f"The status of {name} is 410 with the code {code}, "
+            f"but in the plan its phase is {phase}"
+        )
 
 
 def _list_link_differences(
@@ -185,10 +195,11 @@ def _list_link_differences(
     for relation in RELATIONS:
         planned = _list_targets(announced, relation)
         received = _list_targets(links, relation)
-        # The plan does not know the middleware's base_url.
+        # The middleware's base_url, which the plan does not contain, may have made
+        # paths absolute.
         forms = {_without_origin(url, target) for target in received}
-        # The application may send further links with the same relation; without one in
-        # the plan, any is reported.
+        # One planned link is enough, because the application may send others with the
+        # same relation. If the plan has none with it, any such link is a difference.
         if (planned or received) and not (forms | set(received)) & set(planned):
             header = f'Link rel="{relation}"'
             yield _describe_difference(candidate.name, header, received, planned)
@@ -204,7 +215,8 @@ def _describe_difference(
     production = f"no {header}"
     if received:
         production = f"{header} {quote_values(received)}"
-    return f"Production sends {production} for {name}; the plan has {quote_values(planned) or 'none'}"
+    expected = quote_values(planned) or "none"
+    return f"Production sends {production} for {name}; the plan has {expected}"
 
 
 def _without_origin(url: str, target: str) -> str:

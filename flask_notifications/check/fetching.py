@@ -1,7 +1,7 @@
-"""Send requests to a live URL with a limit of time, and keep credentials to its own
-origin and out of messages.
+"""Send requests to a live URL within a time limit.
 
-Standard library only: ``urllib.request`` keeps repeated headers apart and knows
+Credentials are sent only to the origin of the URL, and never shown. The standard
+library is enough, because ``urllib.request`` keeps repeated headers apart and supports
 proxies.
 """
 
@@ -24,22 +24,22 @@ from flask_notifications.sessions.redaction import MASK, redact_uri
 
 from .links import is_splittable
 
-# The probe of the usage report: calls of this client prove that calls are recorded,
-# and do not count as use.
+# The usage report knows this client as a probe: its calls prove that calls are
+# recorded, and do not count as use.
 USER_AGENT = "flask-notifications-check"
 
-# Seconds until a response must have arrived, and until the last of all must.
+# The seconds that one request may take, and all requests of a check together.
 TIME_LIMIT, TOTAL_LIMIT = 10.0, 60.0
 _MAX_REDIRECTS = 5
-# Characters that every recipient should accept (RFC 9110 section 4.1). A longer target
-# is not followed.
+# The longest target of a redirect that is followed, in characters: every recipient
+# should accept so many (RFC 9110 section 4.1).
 _MAX_TARGET = 8_000
-# Bytes: more of a body than this is not read.
+# The bytes of a body that are read.
 _MAX_BODY = 65_536
-# Characters: shorter values, and shorter words of a value, are not secret.
+# The least characters of a header's value, or of a word in it, that is masked.
 _SECRET_LENGTH = 4
-# Headers without credentials: masking their values in a URL would make messages
-# unreadable.
+# Headers that contain no credentials. Masking their values, such as "json", would make
+# messages unreadable.
 _PUBLIC = (
     *(
         "accept",
@@ -56,24 +56,23 @@ _PUBLIC = (
 )
 
 
-# Between the values of a repeated header, where that is not a comma.
+# The separators that join repeated headers, where that is not a comma.
 _SEPARATORS = {"Cookie": "; ", "User-Agent": " "}
 
 
 class Unreachable(Exception):
-    """A URL has no response; the message says why."""
+    """A URL does not respond; the message says why."""
 
 
 class OutOfTime(Unreachable):
-    """A URL was not called, because all calls together may take no longer."""
+    """A URL was not called, because the time for all calls is over."""
 
 
 class LiveResponse(NamedTuple):
-    """A response as it was received; header lines are in their order, and repeated ones
-    apart.
+    """A response as it was received: header lines in their order, and not joined.
 
-    ``code`` is that of a 410 of this library (RFC 9457 section 3.2), and ``None`` for
-    any other response.
+    ``code`` is the member of that name in the body of a 410, as this library sends it
+    (RFC 9457 section 3.2), and ``None`` for any other response.
     """
 
     url: str
@@ -87,11 +86,13 @@ class LiveResponse(NamedTuple):
 
 
 class Fetcher:
-    """Send requests with the headers of the caller to the origin of a URL, and without
-    them to all others.
+    """Send requests, with your headers only to the origin of a URL.
 
-    A ``User-Agent`` among the headers is sent after our own product. The time for all
-    requests begins now.
+    The time for all requests begins when this object is made.
+
+    :param url: the URL whose origin gets the headers.
+    :param headers: names and values, by default none. A ``User-Agent`` is sent after
+        our own product.
     """
 
     def __init__(self, url: str, headers: Sequence[tuple[str, str]] = ()) -> None:
@@ -103,16 +104,17 @@ class Fetcher:
         self._secrets = _pattern_of(
             [value for name, value in headers if name.lower() not in _PUBLIC]
         )
-        # Why the target of a link does not respond; each is called once.
+        # Returns why the target of a link is dead, or None. Cached, so that a target
+        # of many links is called once.
         self.find_problem: Callable[[str], str | None] = cache(self._find_problem)
 
     def fetch(self, method: str, url: str) -> LiveResponse:
-        """Send a request without a body and return the response, whatever its status;
-        redirects are not followed.
+        """Send a request without a body, and return the response, whatever its status.
+
+        Redirects are not followed.
 
         :raises OutOfTime: the time for all requests is over.
-        :raises Unreachable: no response arrived within the limit of time, or what
-            arrived is not HTTP.
+        :raises Unreachable: no response arrived in time, or it is not HTTP.
         """
         self._check_time()
         headers = self._headers
@@ -122,14 +124,14 @@ class Fetcher:
         received: list[LiveResponse | Exception] = []
         thread = Thread(target=self._send, args=(request, received), daemon=True)
         thread.start()
-        # Not by the timeouts of sockets alone, which start anew with each byte.
+        # In a thread, because the timeout of a socket starts anew with each byte.
         seconds = max(0.0, min(TIME_LIMIT, self._end - monotonic()))
         thread.join(seconds)
         if not received:
             received.append(TimeoutError(f"no response within {seconds:g} seconds"))
         outcome = received[-1]
         if isinstance(outcome, Exception):
-            self._check_time()
+            self._check_time()  # a request that ended with the total time was cut off
             raise Unreachable(_reason_of(outcome)) from outcome
         return outcome
 
@@ -139,11 +141,10 @@ class Fetcher:
             raise OutOfTime(message)
 
     def follow(self, method: str, url: str) -> LiveResponse:
-        """Send a request, and follow redirects as long as they announce nothing
-        themselves.
+        """Send a request, and follow redirects that announce nothing themselves.
 
-        A redirect that would change the method, or whose target has no response, is not
-        followed.
+        A redirect is not followed if it would change the method, or if its target does
+        not respond.
         """
         response = self.fetch(method, url)
         with suppress(Unreachable):
@@ -166,16 +167,16 @@ class Fetcher:
         )
 
     def mask(self, text: str) -> str:
-        """Return a string without the credentials in our headers, and without session
-        IDs of a query.
-        """
+        """Mask the credentials in our headers, and session IDs in queries."""
         return redact_uri(self._secrets.sub(MASK, text))
 
     def _send(
-        self, request: urllib.request.Request, found: list[LiveResponse | Exception]
+        self, request: urllib.request.Request, outcomes: list[LiveResponse | Exception]
     ) -> None:
-        """Append the response and, if it is a 410 with a code, the same with that; or
-        else the exception.
+        """Append the response or the exception to a list.
+
+        Of a 410, append the response before its body is read, and once more with the
+        code. If the body never ends, the first one counts.
         """
         try:
             with self._opener.open(request, timeout=TIME_LIMIT) as received:
@@ -185,22 +186,20 @@ class Fetcher:
                     for name, value in received.headers.items()
                 ]
                 response = LiveResponse(request.full_url, received.status, headers)
-                found.append(response)
+                outcomes.append(response)
                 if response.status == HTTPStatus.GONE:
-                    found.append(
+                    outcomes.append(
                         response._replace(
                             code=json.loads(received.read(_MAX_BODY)).get("code")
                         )
                     )
         except Exception as error:  # noqa: BLE001 - the server decides how the standard library fails
-            if not found:
-                found.append(error)
+            if not outcomes:
+                outcomes.append(error)
 
 
 class _AsReceived(urllib.request.HTTPErrorProcessor):
-    """Return every response as it is: redirects are not followed, and errors are not
-    raised.
-    """
+    """Return every response, without following redirects or raising errors."""
 
     def http_response(
         self,
@@ -213,8 +212,8 @@ class _AsReceived(urllib.request.HTTPErrorProcessor):
 
 
 def _redirect_target(method: str, response: LiveResponse) -> str | None:
-    # RFC 9110 section 15.4: clients may change other methods than these after 301, 302
-    # and 303.
+    # RFC 9110 section 15.4: after 301, 302 and 303, clients may change the method of
+    # requests other than GET and HEAD.
     statuses = {301, 302, 303, 307, 308} if method in {"GET", "HEAD"} else {307, 308}
     locations = response.values("Location")
     if response.status not in statuses or response.values("Deprecation"):
@@ -239,9 +238,7 @@ def _origin_of(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _join_repeated(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return headers with repeated ones joined, because urllib keeps only the last (RFC
-    9110 section 5.3).
-    """
+    """Join repeated headers (RFC 9110 section 5.3); urllib would keep only the last."""
     joined: dict[str, str] = {}
     for name, value in headers:
         key = name.title()
@@ -253,14 +250,16 @@ def _join_repeated(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern of header values and their words, as they are, percent-encoded,
-    or as ``repr`` shows them.
+    """Return a pattern of all secrets: header values and the words in them.
+
+    Messages show them as they are, percent-encoded, or as ``repr`` does.
     """
     spellings = set()
     for value in values:
         for word in (value, *re.split(r'[\s,;=<>"]+', value)):
             if len(word) >= _SECRET_LENGTH:
-                shown = repr(f'"{word}')[2:-1]  # with an escape before a single quote
+                # The double quote makes repr() escape a single quote.
+                shown = repr(f'"{word}')[2:-1]
                 spellings |= {word, quote(word, safe=""), shown}
     longest_first = sorted(spellings, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or "(?!)", re.IGNORECASE)
@@ -270,6 +269,6 @@ def _reason_of(error: Exception) -> str:
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, OSError) and reason.strerror is not None:
         return reason.strerror
-    if type(reason) is BadStatusLine:  # and not that the connection was closed
+    if type(reason) is BadStatusLine:  # not its subclass for a closed connection
         return f"the response is not HTTP: {str(reason).strip()!r}"
     return str(reason).strip() or type(reason).__name__

@@ -14,23 +14,22 @@ _PARAMETER = (
     rf'[ \t]*;[ \t]*(?:({TOKEN})(?:[ \t]*=[ \t]*(?:({TOKEN})|"((?:[^"\\]|\\.)*)"))?)?'
 )
 _NEXT_PARAMETER = re.compile(_PARAMETER)
-# A link, and the commas before another one.
+# A link with its parameters, and the commas before the next one.
 _LINK = re.compile(rf"<([^<>]*)>((?:{_PARAMETER})*+)[ \t]*(?:,[ \t,]*|\Z)")
 _ESCAPED = re.compile(r"\\(.)")
 # RFC 3986 appendix A: the characters of a URI reference.
 _URI_REFERENCE = re.compile(
     r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*", re.ASCII
 )
-# More than these would keep a client busy.
+# A larger number would keep a client busy.
 _MAX_LINKS = 1_000
 
 
 class Link(NamedTuple):
-    """A link: the URI reference as it was sent, its relations in lower case, and what
-    it is a link of.
+    """A link: the target as it was sent, its relations in lower case, and its context.
 
-    ``anchor`` is a URI reference too, and empty for the resource that was requested
-    (RFC 8288 section 3.2).
+    ``anchor`` is the context as a URI reference; empty for the requested resource (RFC
+    8288 section 3.2).
     """
 
     target: str
@@ -39,8 +38,9 @@ class Link(NamedTuple):
 
 
 def parse_links(value: str) -> list[Link]:
-    """Return the links in the value of one header line, or raise ``ValueError`` with
-    the reason if it is invalid.
+    """Parse the value of one header line.
+
+    :raises ValueError: the value is invalid, or contains no link, or more than 1,000.
     """
     links: list[Link] = []
     place = len(value) - len(value.lstrip(" \t,"))
@@ -48,7 +48,10 @@ def parse_links(value: str) -> list[Link]:
         link = _LINK.match(value, place)
         if link is None:
             shown = value[place:]
-            message = f"a link is like '</new>; rel=\"successor-version\"', with a comma before the next, not {shown!r}"
+            message = (
+                "a link is like '</new>; rel=\"successor-version\"', "
+                f"with a comma before the next, not {shown!r}"
+            )
             raise ValueError(message)
         links.append(_make_link(link[1], link[2]))
         if len(links) > _MAX_LINKS:
@@ -64,9 +67,7 @@ def parse_links(value: str) -> list[Link]:
 def read_links(
     values: Iterable[str],
 ) -> tuple[list[Link], list[tuple[str, ValueError]]]:
-    """Return the links of valid ``Link`` headers, and the invalid ones with the
-    reasons.
-    """
+    """Return the links of valid ``Link`` headers, and invalid values with reasons."""
     links: list[Link] = []
     invalid = []
     for value in values:
@@ -78,9 +79,7 @@ def read_links(
 
 
 def select_links(links: Iterable[Link], url: str) -> list[Link]:
-    """Return the links whose context is the resource at a URL, not one of another
-    anchor.
-    """
+    """Return the links whose context is the resource at a URL, not another anchor."""
     return [
         link
         for link in links
@@ -89,7 +88,7 @@ def select_links(links: Iterable[Link], url: str) -> list[Link]:
 
 
 def is_splittable(uri: str) -> bool:
-    """Return whether a URI reference has a valid host and port, as far as it has any."""
+    """Return whether ``urlsplit`` accepts a URI reference with its host and port."""
     try:
         return urlsplit(uri).port != 0
     except ValueError:
@@ -108,4 +107,5 @@ def _make_link(target: str, parameters: str) -> Link:
     if len(relations) != 1 or () in relations:
         message = f"<{target}> needs one rel that is not empty"
         raise ValueError(message)
+    # Of several anchors, the first counts.
     return Link(target, relations[0], *values["anchor"][:1])
