@@ -107,10 +107,10 @@ _LENIENT_READINGS: tuple[Callable[[str], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Name one operation of an HTTP API, or a part of it: a method, an OpenAPI path
-    template, and conditions.
+    """Name an operation of an HTTP API by its method, path template and conditions.
 
-    Paths match in any ASCII letter case, with or without a trailing slash.
+    The template is one of OpenAPI. Paths match in any ASCII letter case, with or
+    without a trailing slash.
 
     :param name: identifies the operation, for observers and reports: printable
         characters, at least one.
@@ -214,8 +214,10 @@ class Match(NamedTuple):
 
     @property
     def successor(self) -> str | None:
-        """The successor with the parameters filled in, percent-encoded; ``None`` if one
-        has an empty or a dot segment, because the link could lead elsewhere.
+        """The successor with the parameters filled in, percent-encoded.
+
+        ``None`` if one of them has an empty segment or a dot segment, because the link
+        could lead elsewhere.
         """
         uri = self.operation.successor
         if uri is None or not self.parameters:
@@ -226,8 +228,9 @@ class Match(NamedTuple):
 
     @property
     def is_safe(self) -> bool:
-        """Whether no parameter has a dot segment or an empty segment. Some routers
-        resolve these, and the path would become another one.
+        """Whether no parameter has a dot segment or an empty segment.
+
+        Some routers resolve these, and the path would become another one.
         """
         for name, value in self.parameters.items():
             if name != REST and not value:
@@ -257,11 +260,10 @@ def match_operation(
 
 
 def fill_in(template: str, parameters: Mapping[str, str]) -> str:
-    """Return a template with WSGI strings, percent-encoded, in place of its parameters
-    in braces and of ``**``.
+    """Return a template with the parameters in braces and ``**`` filled in.
 
-    The rest begins with its own slash, so it replaces ``/**``. A path that would become
-    empty is ``/``.
+    The values are WSGI strings, and are percent-encoded. The rest begins with its own
+    slash, so it replaces ``/**``. A path that would become empty is ``/``.
     """
     filled = template
     for name, value in parameters.items():
@@ -360,20 +362,24 @@ class Template:
         )
 
     def fits_slash(self, has_slash: bool) -> bool:
-        """Return whether the trailing slash is that of a request; a subtree fits both."""
+        """Return whether a request has the same trailing slash; a subtree fits both."""
         return self.shape.has_slash in {None, has_slash}
 
 
 def decode_path(path: str) -> str:
-    """Turn a path into a WSGI string: decode percent-encoding, and encode other
-    characters as UTF-8.
+    """Turn a path into a WSGI string.
+
+    Percent-encoding is decoded, and other characters are encoded as UTF-8.
     """
     return unquote_to_bytes(path).decode("latin-1")
 
 
 def _parse_literal(path: str, segment: str) -> str:
     """Return a literal segment of a template as a WSGI string."""
-    expected = f"a template, which may end in '/{REST}', with its parameters as segments in braces, as in '/items/{{id}}'"
+    expected = (
+        f"a template, which may end in '/{REST}', with its parameters as segments in"
+        " braces, as in '/items/{id}'"
+    )
     require(not _OTHER_SYNTAX.search(segment), "path", expected, path)
     expected = "free of spaces, control characters, ? and #"
     require(not _NOT_IN_A_PATH.search(segment), "path", expected, path)
@@ -385,8 +391,10 @@ def _parse_literal(path: str, segment: str) -> str:
 
 
 class Node:
-    """A place in a tree of templates: the places that follow, by their segments, which
-    are ``None`` for a parameter, and the operations whose templates end here.
+    """A place in a tree of templates.
+
+    ``following`` has the next places by their segments, which are ``None`` for a
+    parameter; ``operations`` and ``subtrees`` have the operations that end here.
     """
 
     def __init__(self) -> None:
@@ -490,10 +498,9 @@ class OperationTable:
     def match(
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
     ) -> Match | None:
-        """Return the match without lenient readings, a deprecated operation before a
-        live one, or ``None``.
+        """Return the match without lenient readings, or ``None``.
 
-        For code that is the router itself, or compares operations. A middleware does
+        A deprecated operation precedes a live one. For code that is the router itself, or compares operations. A middleware does
         not know what its router accepts, and needs ``find``.
         """
         matches = self._ready.get((method, path))
@@ -505,8 +512,9 @@ class OperationTable:
     def find(
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
     ) -> list[Match]:
-        """Return the operations that some router may take a request for, one match
-        each, the likeliest first.
+        """Return a match for each operation that some router may take a request for.
+
+        The likeliest is the first.
 
         A path in the exact spelling of a live operation is that operation, however
         lenient routers read it.
@@ -527,9 +535,7 @@ class OperationTable:
     def _add_lookalikes(
         self, strict: list[Match], method: str, path: str, sent: SentValues
     ) -> list[Match]:
-        """Return the strict matches, and after them the operations that only a lenient
-        reading of the path reaches.
-        """
+        """Return the strict matches, then those of lenient readings of the path."""
         readings = list(strict)
         for lenient_path in _read_leniently(path):
             # Routers differ about ``//`` below a subtree, so try both behaviours.
@@ -551,8 +557,9 @@ class OperationTable:
         return [match._replace(vary=tuple(vary)) for match in matches.values()]
 
     def methods(self, path: str) -> list[str]:
-        """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section
-        10.2.1); an empty list means that there is no such path.
+        """Return the methods of a path, for ``Allow`` (RFC 9110 section 10.2.1).
+
+        The list is empty if no operation has the path.
         """
         operations = self._find_operations(path)
         methods = {operation.method for operation in operations}
@@ -563,8 +570,7 @@ class OperationTable:
     def _find_operations(
         self, path: str, *, is_lenient: bool = False, refuses_empty_rests: bool = False
     ) -> list[Operation]:
-        """Return every operation of a path in any letter case, with or without its
-        trailing slash.
+        """Return every operation of a path in any letter case, with or without a slash.
 
         Lenient routers, such as Falcon's, accept dot segments and empty segments as
         parameter values. Some, such as Flask's for ``<path:rest>``, refuse the rest of
@@ -590,11 +596,10 @@ class OperationTable:
         *,
         is_lookalike: bool = False,
     ) -> list[Match]:
-        """Return a match for each operation of a path that some router chooses, with
-        every header that the choice depended on.
+        """Return a match for each operation of a path that some router chooses.
 
-        In doubt, the conditions of a deprecated operation hold, those of a live one do
-        not.
+        The matches list every header that the choice depended on. In doubt, the
+        conditions of a deprecated operation hold, and those of a live one do not.
         """
         path = path or "/"
         winners: dict[str, Operation] = {}
@@ -624,8 +629,9 @@ class OperationTable:
         return match.operation.name in self._live
 
     def _is_surely_live(self, matches: list[Match], path: str) -> bool:
-        """Return whether all matches are live and one of them has its exact spelling;
-        then no lenient reading can matter.
+        """Return whether all matches are live, and one is spelled exactly as the path.
+
+        Then no lenient reading can matter.
         """
         is_exact = False
         spelling = path.removesuffix("/")
@@ -640,10 +646,10 @@ class OperationTable:
 # Saves a tenth of the instructions of a request that is not ready.
 @lru_cache(maxsize=64)
 def _list_accepted(method: str) -> tuple[tuple[str, ...], ...]:
-    """Return the methods of the operations that a request reaches, once for each way
-    in which routers read its method: as it was sent, and in upper case.
+    """Return the methods of the operations that a request may reach.
 
-    ``get`` gives ``(("get", "*"), ("GET", "*"))``.
+    They are listed for each way in which routers read the request's method: as it was
+    sent, and in upper case. ``get`` gives ``(("get", "*"), ("GET", "*"))``.
     """
     spellings = dict.fromkeys([method, method.upper()])
     return tuple(
@@ -654,10 +660,11 @@ def _list_accepted(method: str) -> tuple[tuple[str, ...], ...]:
 def _find_winners(
     operations: list[Operation], methods: tuple[str, ...], path: str
 ) -> list[Operation]:
-    """Return the operations that win for a router that is strict about letter case and
-    the trailing slash, about one of them, or about neither.
+    """Return the operations that win for some router.
 
-    Several win for one router if they differ in nothing but their conditions.
+    Routers are strict about letter case and the trailing slash, about one of them, or
+    about neither. Several operations win for one router if they differ in nothing but
+    their conditions.
     """
     has_slash, segments = path.endswith("/"), _split(path)
 
@@ -722,8 +729,10 @@ class Clash(NamedTuple):
 
 
 def find_clashes(operations: Iterable[tuple[Operation, bool]]) -> Iterator[Clash]:
-    """Yield each clash: two deprecated operations that differ only in letter case or
-    parameter names, or a live and a deprecated one that differ only in these names.
+    """Yield each clash between two operations.
+
+    Two deprecated ones clash if they differ only in letter case or parameter names, a
+    live one and a deprecated one if they differ only in these names.
 
     :param operations: each with whether it is live.
     """
@@ -752,9 +761,7 @@ def template_shape(operation: Operation) -> Shape:
 
 
 def _split(path: str) -> list[str]:
-    """Return the segments of a path that begins with a slash, without one trailing
-    slash.
-    """
+    """Return the segments of a path that begins with a slash, less a trailing slash."""
     return path.removesuffix("/").split("/")[1:]
 
 
