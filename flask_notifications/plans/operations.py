@@ -500,8 +500,9 @@ class OperationTable:
     ) -> Match | None:
         """Return the match without lenient readings, or ``None``.
 
-        A deprecated operation precedes a live one. For code that is the router itself, or compares operations. A middleware does
-        not know what its router accepts, and needs ``find``.
+        A deprecated operation precedes a live one. For code that is the router itself,
+        or compares operations. A middleware does not know what its router accepts, and
+        needs ``find``.
         """
         matches = self._ready.get((method, path))
         if matches is None:
