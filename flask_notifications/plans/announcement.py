@@ -14,11 +14,10 @@ from .policy import DeprecationPolicy, Exemption
 
 
 class Announcement(NamedTuple):
-    """The headers that announce the retirement of an operation to a caller, and what
-    they depend on.
+    """The headers that announce the retirement of an operation to a caller.
 
-    ``dates`` are header lines, ``links`` the values of ``Link``, and ``lines`` those of
-    a response without links of its own.
+    ``dates`` are header lines, ``links`` the values of ``Link``, and ``lines`` both,
+    for a response without links of its own. The other fields are what they depend on.
     """
 
     headers: "DeprecationHeaders"
@@ -31,15 +30,15 @@ class Announcement(NamedTuple):
 
 
 class DeprecationHeaders:
-    """The headers that announce the retirement of operations with one policy: the same
-    bytes at all times.
+    """The headers that announce the retirement of operations with one policy.
 
-    ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then one ``Link`` (RFC 8288)
-    for the successor (RFC 5829), the documentation and the policy of the sunset, as far
-    as there are any. It is one line, because some clients keep one line of a name. A
-    target that begins with a single ``/`` is below the path at which the application is
-    mounted, and ``base_url`` precedes that path. A caller with an exemption is told the
-    date on which that ends, if it is later than the sunset.
+    Their bytes never change: ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then
+    one ``Link`` (RFC 8288) for the successor (RFC 5829), the documentation and the
+    policy of the sunset, as far as there are any. The links share one line, because
+    some clients keep one line of a name. A target that begins with a single ``/`` is
+    below the path at which the application is mounted, and ``base_url`` precedes that
+    path. For a caller with an exemption, the sunset is the end of that exemption, if it
+    is later.
     """
 
     def __init__(self, policy: DeprecationPolicy, *, base_url: str = "") -> None:
@@ -59,10 +58,12 @@ class DeprecationHeaders:
     def announce(
         self, successor: str | None, mount: str, exemption: Exemption | None = None
     ) -> Announcement:
-        """Return the announcement; ``mount`` is where the application is mounted,
-        percent-encoded, empty at the root.
+        """Return the announcement to a caller.
+
+        :param mount: the path at which the application is mounted, percent-encoded;
+            empty at the root.
         """
-        # Clients look for exactly this spelling: the relation first, quoted.
+        # Clients search for this spelling: the relation first, in quotation marks.
         links = []
         if successor is not None:
             target = self.resolve(successor, mount)
@@ -91,30 +92,27 @@ def _list_dates(policy: DeprecationPolicy, exemption: Exemption | None) -> Heade
     dates = [("Deprecation", f"@{seconds}")]
     sunset_at = policy.sunset_of(exemption)
     if sunset_at is not None:
-        # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT and is in English, whatever
-        # the locale.
+        # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT, and is in English in every
+        # locale.
         dates.append(("Sunset", email.utils.format_datetime(sunset_at, usegmt=True)))
     return dates
 
 
 def resolve_below(uri: str, base: str) -> str:
-    """Return a URI reference, with a base before it if it is a path of this
-    application.
-    """
+    """Return a URI reference, below a base if it is a path of this application."""
     return f"{base}{uri}" if is_path(uri) else uri
 
 
 def is_path(uri: str) -> bool:
-    """Return whether a URI reference is a path of this application: it begins with a
-    single slash.
+    """Return whether a URI reference is a path of this application.
+
+    It is if it begins with a single slash.
     """
     return uri.startswith("/") and not uri.startswith("//")
 
 
 def _media_type(uri: str) -> str:
-    """Return the ``type`` of a link to a page (RFC 8288 section 3.4.1), if its path
-    looks like one in HTML.
-    """
+    """Return the ``type`` of a link (RFC 8288 section 3.4.1) if it looks like HTML."""
     name = urlsplit(uri).path.rpartition("/")[2]
     is_page = "." not in name or name.endswith(".html")
     return '; type="text/html"' if is_page else ""

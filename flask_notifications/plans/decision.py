@@ -1,7 +1,7 @@
-"""Choose the operation that decides about a request: a closed one before a deprecated
-one before a live one.
+"""Choose the operation that decides about a request.
 
-A request that some router takes for a closed operation must not pass.
+A closed one is chosen before a deprecated one, and that before a live one, because a
+request that some router takes for a closed operation must not pass.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from .operations import Match
 from .policy import CLOSED_PHASES, DeprecationPolicy, Phase
 
 
-# Frozen, it would add a tenth to the instructions of a request.
+# Not frozen, because that would add a tenth to the instructions of a request.
 @dataclass(slots=True)
 class Decision:
     """What is decided about a request of a deprecated operation.
@@ -37,11 +37,12 @@ def decide(
     at: datetime,
     caller: str | None = None,
 ) -> tuple[Match, DeprecationPolicy | None, Phase | None]:
-    """Return the match that decides about a request, with the policy and the phase of
-    its operation; a live operation has neither.
+    """Return the match that decides about a request, and its policy and phase.
 
-    :param matches: those of ``OperationTable.find``, one or more, the likeliest first.
-    :param policies: the policy of each operation by its name, ``None`` of live ones.
+    A live operation has neither policy nor phase.
+
+    :param matches: what ``OperationTable.find`` returns, at least one match.
+    :param policies: the policies by the names of operations, ``None`` for a live one.
     :param at: an aware datetime.
     :param caller: the label of the caller, which may be exempt.
     """

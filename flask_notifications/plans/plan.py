@@ -18,19 +18,24 @@ from .policy import DeprecationPolicy, Phase
 
 Plan = Mapping[Operation, DeprecationPolicy | None]
 
-# The parameters in the paths of the two operations of this library.
+# How many parameters the paths of this library's two operations have.
 _PARAMETERS = {CURRENT_USER: 0, ACCOUNT: 1}
-# What live operations cannot have: their requests are untouched, and they announce
-# nothing.
+# Arguments that a live operation cannot have, because its requests are not changed and
+# its responses announce nothing.
 _DEPRECATED_KEYS = ("successor", "rewrite_path", "unify_session")
 _CONDITION_KEYS = ("query", "headers")
 
 
 def check_plan(plan: Any) -> None:
-    """Check that the argument ``plan`` is a plan of at least one operation, with
-    different names and plain live operations.
+    """Check that the argument ``plan`` is a plan, or raise ``ValueError``.
+
+    It has at least one operation, no name twice, and no live operation with arguments
+    of deprecated ones.
     """
-    expected = "a mapping from each Operation to a DeprecationPolicy or None, as load_plan returns it"
+    expected = (
+        "a mapping from each Operation to a DeprecationPolicy or None, as load_plan"
+        " returns it"
+    )
     require(isinstance(plan, Mapping), "plan", expected, plan)
     require(plan, "plan", "a plan with at least one operation", plan)
     for operation, policy in plan.items():
@@ -50,24 +55,21 @@ def check_plan(plan: Any) -> None:
 
 
 def find_live_errors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the names of arguments that a live operation cannot have, and a sentence
-    about each.
-    """
+    """Yield the arguments that a live operation cannot have, each with a sentence."""
     for key in _DEPRECATED_KEYS:
         if arguments.get(key):
             yield key, f"{key} is for deprecated operations"
     for key in _CONDITION_KEYS:
         spaced = list_spaced(arguments.get(key))
         if spaced:
-            yield (
-                key,
-                f"{key} of a live operation must be free of spaces, which clients write in two ways: {spaced}",
-            )
+            expected = "free of spaces, which clients write in two ways"
+            yield key, f"{key} of a live operation must be {expected}: {spaced}"
 
 
 def deprecated_operations(plan: Any) -> dict[Operation, DeprecationPolicy]:
-    """Return the deprecated operations of a plan with their policies, or raise
-    ``ValueError`` if it is no plan.
+    """Return the deprecated operations of a plan with their policies.
+
+    :raises ValueError: ``plan`` is not a plan.
     """
     check_plan(plan)
     return {
@@ -76,8 +78,9 @@ def deprecated_operations(plan: Any) -> dict[Operation, DeprecationPolicy]:
 
 
 def is_notification_operation(operation: Operation) -> bool:
-    """Return whether an operation is one of the two of this library, at any path; yours
-    may have the same name.
+    """Return whether an operation is one of the two of this library, at any path.
+
+    The name is not enough, because your own operation may have the same.
     """
     parameters = _PARAMETERS.get(operation.name)
     return operation.unify_session and operation.path.count("{") == parameters
@@ -90,11 +93,10 @@ def table_of(plan: Plan) -> OperationTable:
 
 
 class Event(NamedTuple):
-    """Something that a policy has scheduled: the phase, when it begins, and when it
-    ends, if it does.
+    """A phase that a policy schedules: when it starts, and when it ends, if it does.
 
-    A brownout that repeats is one event, ``windows`` times, each ``every`` after the
-    one before.
+    A brownout that repeats is one event with ``start`` and ``end`` of its first window.
+    It has ``windows`` windows, and they start ``every`` apart.
     """
 
     phase: Phase
@@ -105,15 +107,16 @@ class Event(NamedTuple):
 
     @property
     def last(self) -> datetime:
-        """The time at which the last window starts, or the event."""
+        """The start of the last window, or of an event that does not repeat."""
         if self.every is None:
             return self.start
         return self.start + (self.windows - 1) * self.every
 
 
 def schedule(policy: DeprecationPolicy) -> list[Event]:
-    """Return the events of a policy, the earliest first, and its sunset whether or not
-    it is enforced.
+    """Return the events of a policy, the earliest first.
+
+    The sunset is one of them, even if it is not enforced.
     """
     events = [Event(Phase.DEPRECATED, policy.deprecated_at)]
     for brownout in policy.brownouts:
@@ -128,9 +131,7 @@ def schedule(policy: DeprecationPolicy) -> list[Event]:
 
 
 def next_event(policy: DeprecationPolicy, at: datetime) -> Event | None:
-    """Return the next change of phase after a time, or ``None`` if no change is
-    scheduled.
-    """
+    """Return the next change of phase after a time, or ``None`` if there is none."""
     phase = policy.phase(at)
     times = [policy.deprecated_at, *chain.from_iterable(policy.windows)]
     if policy.sunset_at is not None:

@@ -20,15 +20,13 @@ from flask_notifications.validation import check_uri, clean_label, make_plain, r
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime.max.replace(tzinfo=UTC)
 _HOUR = timedelta(hours=1)
-# Of all brownouts of a policy.
+# Of all brownouts of a policy together.
 _MAX_WINDOWS = 10_000
 _start_of = attrgetter("start")
 
 
 class Phase(StrEnum):
-    """The phase of the retirement of an operation: ``announced``, ``deprecated``,
-    ``brownout`` or ``sunset``.
-    """
+    """The phase of the retirement of an operation."""
 
     ANNOUNCED = "announced"
     DEPRECATED = "deprecated"
@@ -36,10 +34,10 @@ class Phase(StrEnum):
     SUNSET = "sunset"
 
 
-# Python takes as long for ``Phase.SUNSET`` as for two dates that it compares.
+# Looking up ``Phase.SUNSET`` would take as long as comparing two dates.
 _ANNOUNCED, _DEPRECATED, _BROWNOUT, _SUNSET = Phase
 
-# Those in which the middleware itself responds, with 410.
+# The phases in which the middleware itself responds, with 410.
 CLOSED_PHASES = (_BROWNOUT, _SUNSET)
 
 
@@ -52,8 +50,9 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Brownout:
-    """Plan a window in which the operation responds with 410, so that callers notice,
-    or several that repeat.
+    """Plan one or more windows in which the operation responds with 410.
+
+    They let callers notice the retirement before the sunset.
 
     :param start: an aware datetime, kept in UTC; it belongs to the window.
     :param end: an aware datetime after ``start``, kept in UTC; it does not belong to
@@ -102,6 +101,7 @@ class Brownout:
         has_end = until is not None and until >= self.start
         expected = "windows that repeat until a time not before their start"
         require(has_end, "brownouts", f"{expected} (until or sunset_at)", until)
+        # Rounded up, because each window starts before that time.
         number = -((self.start - (until or _END)) // self.every)
         expected = f"at most {_MAX_WINDOWS:,} windows"
         require(number <= _MAX_WINDOWS, "brownouts", expected, number)
@@ -181,7 +181,7 @@ class DeprecationPolicy:
         if self.sunset_at is not None:
             sunset_at = check_date("sunset_at", self.sunset_at)
             object.__setattr__(self, "sunset_at", sunset_at)
-            # As they are announced.
+            # Compared in whole seconds, as they are announced.
             is_after = _in_seconds(sunset_at) >= _in_seconds(deprecated_at)
             expected = f"at or after deprecated_at ({deprecated_at})"
             require(is_after, "sunset_at", expected, sunset_at)
@@ -206,12 +206,13 @@ class DeprecationPolicy:
         object.__setattr__(self, "exemptions", exemptions)
 
     def phase(self, at: datetime, caller: str | None = None) -> Phase:
-        """Return the phase at an aware datetime: an enforced sunset first, then a
-        brownout, then the deprecation.
+        """Return the phase at a time.
+
+        An enforced sunset precedes a brownout, and a brownout the deprecation.
 
         :param at: any aware datetime.
-        :param caller: the label of a caller; for one that is exempt then, nothing is
-            closed. By default, nobody is.
+        :param caller: the label of a caller, for whom the operation is not closed if an
+            exemption lasts at that time; by default no exemption applies.
         """
         sunset_at = self.sunset_at
         if self.enforce_sunset and sunset_at is not None and at >= sunset_at:
@@ -226,16 +227,18 @@ class DeprecationPolicy:
         return _DEPRECATED if is_exempt else phase
 
     def sunset_of(self, exemption: Exemption | None) -> datetime | None:
-        """Return the sunset for a caller with an exemption: the later date, if there is
-        any sunset.
+        """Return the sunset for a caller, or the end of the exemption if that is later.
+
+        Without a sunset, ``None``.
         """
         if exemption is None or self.sunset_at is None:
             return self.sunset_at
         return max(self.sunset_at, exemption.until)
 
     def exemption(self, caller: str | None, at: datetime) -> Exemption | None:
-        """Return the exemption of the caller with a label that lasts at an aware
-        datetime, or ``None``.
+        """Return the exemption of a caller at an aware datetime, or ``None``.
+
+        :param caller: the label of the caller.
         """
         for exemption in self.exemptions:
             if exemption.caller == caller and at < exemption.until:
@@ -243,7 +246,7 @@ class DeprecationPolicy:
         return None
 
     def brownout(self, at: datetime) -> Window | None:
-        """Return the window of a brownout that an aware datetime lies in, or ``None``."""
+        """Return the window of a brownout at an aware datetime, or ``None``."""
         place = self.count_begun(at) - 1
         if place >= 0 and at < self.windows[place].end:
             return self.windows[place]
@@ -255,7 +258,7 @@ class DeprecationPolicy:
 
 
 def check_date(name: str, value: Any) -> datetime:
-    """Return an aware datetime from 1970 on in UTC, or raise ``ValueError``."""
+    """Return an aware datetime in UTC, or raise ``ValueError``, as before 1970."""
     require(isinstance(value, datetime), name, "a datetime", value)
     time: datetime = value
     is_aware = time.utcoffset() is not None
@@ -288,7 +291,8 @@ def _list_windows(
     for window, following in pairwise(windows):
         if following.start < window.end:
             overlaps.append(
-                f"{window.start} to {window.end} and {following.start} to {following.end}"
+                f"{window.start} to {window.end} and"
+                f" {following.start} to {following.end}"
             )
     require(not overlaps, "brownouts", "windows that do not overlap", overlaps)
     return tuple(windows)
