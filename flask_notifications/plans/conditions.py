@@ -1,7 +1,7 @@
-"""Conditions of an operation on the query and the headers of a request, for
-applications that choose a view by these.
+"""Conditions of an operation on the query and the headers of a request.
 
-Knows nothing of paths and methods. Standard library only.
+They are for applications that choose a view by a value of either. Knows nothing of
+paths and methods. Standard library only.
 """
 
 import re
@@ -18,14 +18,14 @@ from flask_notifications.validation import make_plain, require
 # The values that fit, by the name of a parameter of the query or of a header.
 Values: TypeAlias = Mapping[str, str | Sequence[str]]
 
-# In the place of a value: the name is absent or empty, or any other value.
+# These two stand for a value that is absent or empty, and for any other value.
 ABSENT = ""
 PRESENT = "*"
 
 # The environ of a request without a query and without headers.
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-# The names and the values in a query and in a header.
+# What names and values of a query and of headers may consist of.
 _NAMES = {"query": re.compile("[^\ud800-\udfff]+"), "headers": re.compile(TOKEN)}
 _VALUES = {
     "query": re.compile("[^\ud800-\udfff]*"),
@@ -48,14 +48,10 @@ _OPTIONAL_KEYS = frozenset({"CONTENT_TYPE", "CONTENT_LENGTH"})
 
 
 def fold(string: str) -> str:
-    """Return a WSGI string with ASCII letters in lower case; every other byte has one
-    case.
-    """
-    return (
-        string.lower()
-        if string.isascii()
-        else string.encode("latin-1", "backslashreplace").lower().decode("latin-1")
-    )
+    """Return a WSGI string with its ASCII letters, and no others, in lower case."""
+    if string.isascii():
+        return string.lower()
+    return string.encode("latin-1", "backslashreplace").lower().decode("latin-1")
 
 
 def environ_key(header: str) -> str:
@@ -67,9 +63,7 @@ def environ_key(header: str) -> str:
 def check_values(
     argument: str, conditions: Any
 ) -> dict[str, str | tuple[str, ...]] | None:
-    """Return the checked conditions of an operation on the query or the headers, or
-    ``None``.
-    """
+    """Return the checked conditions on the query or the headers, or ``None``."""
     is_mapping = conditions is None or isinstance(conditions, Mapping)
     require(is_mapping, argument, "a mapping of names to values", conditions)
     checked: dict[str, str | tuple[str, ...]] = {}
@@ -94,11 +88,10 @@ def check_values(
 
 
 class SentParameter:
-    """The pairs of a query with one name, and everything that a reader may see in
-    them.
+    """The pairs of a query with one name, and all that readers may see in them.
 
-    Readers form-decode names and values or leave them as they are, so each is kept in
-    both forms. ``values`` has an empty string for an empty value.
+    Some readers form-decode names and values and some do not, so both forms are kept.
+    An empty value is an empty string in ``values``.
     """
 
     __slots__ = ("names", "pairs", "raw_names", "values")
@@ -111,9 +104,7 @@ class SentParameter:
 
 
 def _read_query(query: str) -> dict[str, SentParameter]:
-    """Return the parameters of a query by each name in lower case that a reader may
-    see.
-    """
+    """Return the parameters of a query by each lower-case name that readers may see."""
     parameters: dict[str, SentParameter] = {}
     for pair in query.split("&"):
         raw_name, _equals, raw_value = pair.partition("=")
@@ -136,31 +127,28 @@ def _form_decode(string: str) -> str:
 
 
 def _decode_for_all(string: str) -> str | None:
-    """Return a name or a value of a query as every reader decodes it, or ``None`` if
-    readers may differ.
-    """
+    """Return a string of a query as all readers see it, or ``None`` if they differ."""
     if "+" in string or _NEEDLESS_ESCAPE.search(string):
         return None
     return unquote(string, "latin-1")
 
 
 class Member(NamedTuple):
-    """One member of a list-valued header in lower case: its value without parameters,
-    and its parameters.
-    """
+    """One member of a list-valued header, in lower case: its value and parameters."""
 
     value: str
     parameters: frozenset[str]
 
 
-# Those of the values that stand for no value and for any.
+# The members for ``ABSENT`` and ``PRESENT``.
 _ABSENT_MEMBER = Member(ABSENT, frozenset())
 _PRESENT_MEMBER = Member(PRESENT, frozenset())
 
 
 def split_member(member: str) -> Member:
-    """Split one list member: ``text/html; q=1`` has the value ``text/html`` and the
-    parameter ``q=1``.
+    """Split one list member.
+
+    ``text/html; q=1`` has the value ``text/html`` and the parameter ``q=1``.
     """
     value, *pairs = _split(member, ";")
     parameters = set()
@@ -178,6 +166,7 @@ def _split(string: str, separator: str) -> list[str]:
     """Split a string at each separator outside of quotes."""
     if '"' not in string:
         return string.split(separator)
+    # Split a copy of the same length, in which quoted strings have no separator.
     masked = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), string)
     parts, start = [], 0
     for part in masked.split(separator):
@@ -195,7 +184,7 @@ class SentHeader:
     __slots__ = ("is_default", "parameters")
 
     def __init__(self, key: str, header: str) -> None:
-        # The parameters of the members with each value.
+        # By the value of a member, the parameters of each member with this value.
         self.parameters: dict[str, set[frozenset[str]]] = {}
         for member in map(split_member, _split(header, ",")):
             self.parameters.setdefault(member.value, set()).add(member.parameters)
@@ -204,15 +193,13 @@ class SentHeader:
         self.is_default: bool = key == "HTTP_ACCEPT" and is_any
 
     def includes(self, member: Member) -> bool:
-        """Return whether one of the members has a value with all of its parameters."""
+        """Return whether a member has this value and at least these parameters."""
         parameters = self.parameters.get(member.value, set())
         return any(map(member.parameters.issubset, parameters))
 
 
 class SentValues:
-    """The query and the headers of a request, each taken apart once, when a condition
-    asks for it.
-    """
+    """The query and the headers of a request, parsed once a condition asks for them."""
 
     def __init__(self, environ: Mapping[str, Any]) -> None:
         self.environ = environ
@@ -251,7 +238,7 @@ class QueryCondition:
             return True
         if PRESENT in self.values and parameter.values != {ABSENT}:
             return True
-        # Some readers see no parameter whose name has other letters.
+        # A name that is spelled or encoded in another way is absent to some readers.
         is_seen = self.name in parameter.raw_names and self.name in parameter.names
         return ABSENT in self.values and not is_seen
 
@@ -260,6 +247,7 @@ class QueryCondition:
         parameter = sent.query.get(self.key)
         if parameter is None:
             return ABSENT in self.values
+        # Readers differ about repeated names, other spellings and empty values.
         name, value = parameter.pairs[0]
         if len(parameter.pairs) > 1 or _decode_for_all(name) != self.name or not value:
             return False
@@ -270,9 +258,9 @@ class QueryCondition:
 class HeaderCondition:
     """Select requests by a header, whose ``key`` is that of the environ.
 
-    ``members`` may include those of ``ABSENT`` and ``PRESENT``. ``values`` are those
-    that every reader understands in the same way: without parameters, lists or white
-    space.
+    ``members`` may include those for ``ABSENT`` and ``PRESENT``. ``values`` are only
+    those that every reader understands in the same way, because they contain no
+    parameters, commas or white space.
     """
 
     key: str
@@ -323,7 +311,7 @@ def list_conditions(
 
 
 def list_values(values: str | Sequence[str]) -> Sequence[str]:
-    """Return the values of a condition, of which a single one may be a string."""
+    """Return the values of a condition as a list; a single one may be a string."""
     return [values] if isinstance(values, str) else values
 
 
@@ -336,9 +324,9 @@ def are_fulfilled(
 ) -> bool:
     """Return whether a request fulfils all conditions of an operation.
 
-    Applications read the query and the headers in different ways. Those of a deprecated
-    operation hold if some reader may see the request so, those of a live one only if
-    every reader must.
+    Applications read the query and the headers in different ways. The conditions of a
+    deprecated operation hold if they hold for some reader, those of a live operation
+    only if they hold for every reader.
     """
     for condition in conditions:
         holds = condition.must_hold(sent) if is_live else condition.may_hold(sent)
@@ -358,7 +346,7 @@ def example_values(values: Values | None, any_value: str) -> dict[str, str]:
 
 
 def list_spaced(values: Values | None) -> list[str]:
-    """Return the values with a space, which clients write in two ways."""
+    """Return the values with a space, which clients encode in two ways."""
     spaced = []
     for accepted in (values or {}).values():
         spaced += [value for value in list_values(accepted) if " " in value]

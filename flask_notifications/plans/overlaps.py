@@ -5,23 +5,24 @@ from itertools import zip_longest
 
 from .operations import ANY_METHOD, Node, Operation, Shape, template_shape
 
-# The segments of a template; a parameter is ``None``.
+# The segments of a template, with ``None`` for a parameter.
 Segments = tuple[str | None, ...]
 
 
 def share_method(shape: Shape, other: Shape) -> bool:
-    """Return whether some request has the method of two operations."""
+    """Return whether two operations have a method in common."""
     methods = {shape.method, other.method}
     is_any = ANY_METHOD in methods and "OPTIONS" not in methods
     return is_any or len(methods) == 1 or methods == {"GET", "HEAD"}
 
 
 def is_more_specific(shape: Shape, other: Shape) -> bool:
-    """Return whether a template has literals where another one has parameters, and not
-    the other way round, if some path matches both.
+    """Return whether a template is more specific than another that overlaps with it.
+
+    It is if it has literals where the other has parameters, and nowhere the reverse.
     """
     is_specific = False
-    # What follows a subtree may be anything, as a parameter.
+    # A subtree that ends matches any further segment, as a parameter does.
     for segment, wide in zip_longest(shape.segments, other.segments):
         if segment is None and wide is not None:
             return False
@@ -30,9 +31,7 @@ def is_more_specific(shape: Shape, other: Shape) -> bool:
 
 
 class Overlaps:
-    """Find the operations that match a path which another operation matches too, in any
-    letter case.
-    """
+    """Find the operations that share a path with another one, in any letter case."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._root = Node()
@@ -40,14 +39,16 @@ class Overlaps:
             self._root.add(operation)
 
     def find(self, shape: Shape) -> Iterator[Operation]:
-        """Yield each operation that matches a path of a template too."""
+        """Yield each operation that matches some path of a template."""
         nodes = [self._root]
+        # Subtrees that end above the template contain it.
         for segment in shape.segments:
             following = []
             for node in nodes:
                 yield from node.subtrees
                 following += _follow(node, segment)
             nodes = following
+        # Operations end where the template does, or anywhere below if it is a subtree.
         while nodes:
             following = []
             for node in nodes:
@@ -58,7 +59,7 @@ class Overlaps:
 
 
 def _follow(node: Node, segment: str | None) -> list[Node]:
-    """Return the places to which a segment of another template may lead."""
+    """Return the next places in the tree that a segment of a template may lead to."""
     if segment is None:
         return list(node.following.values())
     keys = (segment, None)
@@ -66,12 +67,11 @@ def _follow(node: Node, segment: str | None) -> list[Node]:
 
 
 def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
-    """Return the other operations that some router may take the requests of an
-    operation for, by its name.
+    """Return, by its name, the operations that routers may confuse an operation with.
 
     Letter case, slashes and parameters are considered, and dot segments as values of
-    parameters. Methods, conditions and dot segments below ``/**`` are not, which may
-    lead anywhere.
+    parameters. Not considered are methods, conditions, and dot segments below ``/**``,
+    which may lead anywhere.
     """
     overlaps = Overlaps(operations)
     rivals: dict[str, set[Operation]] = {
@@ -91,13 +91,11 @@ def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
 
 
 def _resolve_parameters(segments: Segments) -> set[Segments]:
-    """Return the segments that remain where parameters are dot segments, which some
-    routers resolve.
-    """
+    """Return every result of resolving parameters that are dot segments, or not."""
     resolved: set[Segments] = {()}
     for segment in segments:
         longer = {(*before, segment) for before in resolved}
-        if segment is None:  # "." leaves what is before it, ".." takes a segment off
+        if segment is None:  # "." adds no segment, and ".." removes one
             longer |= resolved
             longer |= {before[:-1] for before in resolved}
         resolved = longer
