@@ -1,8 +1,7 @@
-"""Load plans from TOML and JSON files and from mappings, such as Flask's configuration,
-and dump them.
+"""Load plans from TOML and JSON files and from mappings, and dump them.
 
-Knows how values are written outside of Python. ``policy`` decides what makes a policy
-valid, ``operations`` what makes an operation valid.
+Knows how values are written outside of Python. ``policy`` decides whether a policy is
+valid, and ``operations`` whether an operation is.
 """
 
 import errno
@@ -35,14 +34,14 @@ from .operations import Operation, find_clashes, notification_operations
 from .plan import Plan, check_plan, find_live_errors
 from .policy import Brownout, DeprecationPolicy, Exemption, check_date
 
-# A place in a plan, as in ("operations", 1, "sunset_at").
+# A place in a plan, such as ("operations", 1, "sunset_at").
 Place = tuple[str | int, ...]
-# Messages of marshmallow, nested by place.
+# Lists of messages, nested by place as in marshmallow.
 _Messages = dict[Any, Any]
 # The name of an argument that is wrong, and a message that begins with it.
 _Error = tuple[str, str]
 
-# How the parsers of TOML and JSON word the place of an error.
+# The error messages of the parsers of TOML and JSON, which end with the position.
 _POSITION = re.compile(r"(.*?)(?: \(at|:) line (\d+),? column (\d+).*", re.DOTALL)
 # A line of TOML whose value is a word without quotation marks.
 _BARE_WORD = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z/*{][^\s\"'#,]*)\s*(?:#.*)?")
@@ -60,9 +59,8 @@ _PREFIX_KEYS = ("prefix", "successor_prefix")
 _MAX_HOURS = timedelta.max // timedelta(hours=1)
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
-# Valid arguments in place of those that are missing or wrong, so that all errors are
-# found at once; of other keys, ``None``. With a key go the values of others that depend
-# on it.
+# Valid arguments that replace a missing or wrong one, so that all errors are found at
+# once. Arguments that depend on it are replaced as well. Other keys become ``None``.
 _REPLACEMENTS: Mapping[str, Mapping[str, Any]] = {
     "name": {"name": "?"},
     "method": {"method": "GET"},
@@ -81,8 +79,8 @@ _REPLACEMENTS: Mapping[str, Mapping[str, Any]] = {
 class InvalidPlan(ValidationError):
     """A plan has errors.
 
-    ``messages`` has them by place, and ``lines`` has one sentence for each, with the
-    file, the place and the name of the operation before it, as far as there are any.
+    ``messages`` contains them by place, and ``lines`` one sentence for each, which the
+    file, the place and the name of the operation precede, as far as there are any.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class InvalidPlan(ValidationError):
         super().__init__(messages)
         self.lines: list[str] = []
         for place, message in flatten_messages(messages):
-            # marshmallow's word for a whole table.
+            # marshmallow's key for errors of a whole table.
             keys = ".".join(str(key) for key in place if key != "_schema")
             parts = (file, keys, _operation_at(place, mapping), message)
             self.lines.append(": ".join(filter(None, parts)))
@@ -162,8 +160,7 @@ def parse_plan(
 
 
 def dump_plan(plan: Plan) -> dict[str, Any]:
-    """Return a plan as a mapping of plain values, from which ``load_plan`` loads an
-    equal plan.
+    """Return a plan as a mapping of plain values that ``load_plan`` can load again.
 
     :param plan: the operations and their policies.
     :raises ValueError: ``plan`` is not a plan.
@@ -176,8 +173,9 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
 
 
 def flatten_messages(messages: Any, place: Place = ()) -> list[tuple[Place, str]]:
-    """Return the attribute ``messages`` of a ``ValidationError`` one by one, each with
-    its place, and ordered by it.
+    """Return each message of a ``ValidationError`` with its place, in their order.
+
+    :param messages: its attribute ``messages``.
     """
     if not isinstance(messages, Mapping):
         return [(place, message) for message in messages]
@@ -188,8 +186,9 @@ def flatten_messages(messages: Any, place: Place = ()) -> list[tuple[Place, str]
 
 
 def refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object as a mapping; of two with the same key, one
-    would be lost.
+    """Return the pairs of a JSON object as a mapping, or raise ``ValueError``.
+
+    Of two pairs with the same key, one would be lost.
     """
     mapping: dict[str, Any] = {}
     for key, value in pairs:
@@ -246,7 +245,7 @@ def _messages(expected: str) -> dict[str, Any]:
 
 
 class _Value(fields.Raw):
-    """A value of one type, which the class that it is for checks further."""
+    """A value of one type. The class that it is an argument of checks the rest."""
 
     def __init__(self, kind: type, expected: str, **options: Any) -> None:
         super().__init__(error_messages=_messages(expected), **options)
@@ -306,7 +305,10 @@ class _Date(fields.AwareDateTime):
             raise self.make_error(key="invalid") from error
         if time.tzinfo is None:
             right = f"{time.isoformat()}Z"
-            message = f"must have a time and an offset: write {right} if {value} is meant in UTC"
+            message = (
+                f"must have a time and an offset: write {right} if {value} is meant in"
+                " UTC"
+            )
             raise ValidationError(message)
         try:
             return check_date(str(self.name), time)
@@ -317,9 +319,10 @@ class _Date(fields.AwareDateTime):
 def _build(
     kind: Callable[..., Any], values: Mapping[str, Any], required: Iterable[str] = ()
 ) -> tuple[Any, list[_Error]]:
-    """Return an object with some values, and what is wrong with these.
+    """Build an object, and return it with the errors in its values.
 
-    Others replace the wrong values and the required ones that are missing.
+    Whenever the constructor refuses a value, it is replaced and the constructor called
+    again. Required values that are missing are replaced without an error.
     """
     arguments: dict[str, Any] = {}
     for key in required:
@@ -345,15 +348,17 @@ def _add(messages: _Messages, place: Place, message: str) -> None:
 
 class _TableSchema(Schema):
     class Meta:
-        unknown = EXCLUDE  # they are refused below, in other words
+        unknown = EXCLUDE  # ``_check`` refuses them in other words
 
     error_messages: dict[str, Any] = {"type": "must be a table of keys and values"}  # noqa: RUF012 - as marshmallow declares it
 
     def complete(
         self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
     ) -> None:
-        """Add what is built from the valid values to ``data``, and errors to
-        ``messages``.
+        """Add objects built from ``data`` to it, and errors to ``messages``.
+
+        :param data: the valid values.
+        :param original: the table as it was loaded.
         """
 
     @validates_schema(skip_on_field_errors=False, pass_original=True)
@@ -424,9 +429,7 @@ class _PolicySchema(_TableSchema):
     def complete(
         self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
     ) -> None:
-        """Leave the brownouts and exemptions in ``data``, and a value for each wrong
-        one.
-        """
+        """Put the brownouts, the exemptions and replacements into ``data``."""
         for key in ("brownouts", "exemptions"):
             tables = data.get(key)
             if tables is not None:
@@ -434,7 +437,7 @@ class _PolicySchema(_TableSchema):
         for key, message in _find_conflicts(data):
             _add(messages, (key,), message)
             del data[key]
-        # A wrong value replaces the default, too.
+        # Not the default, which need not fit the other values of the table.
         for key in _POLICY_KEYS:
             if key in original and key not in data:
                 data |= _REPLACEMENTS.get(key, {key: None})
@@ -484,7 +487,7 @@ class PlanSchema(_PolicySchema):
     def complete(
         self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
     ) -> None:
-        """Build the operations, and their policies from the defaults and their keys."""
+        """Build the plan. Keys of an operation replace the defaults in its policy."""
         super().complete(data, original, messages)
         if "operations" in original:
             for key in _PREFIX_KEYS:
@@ -512,10 +515,10 @@ class PlanSchema(_PolicySchema):
 
 
 def _find_conflicts(data: Mapping[str, Any]) -> list[_Error]:
-    """Return the errors between the brownouts and between the exemptions of a table.
+    """Return errors in the lists of brownouts and of exemptions of one table.
 
-    Brownouts that repeat until the sunset are left out, because another table may have
-    that.
+    Brownouts that repeat until the sunset are left out, because the sunset may be in
+    another table.
     """
     values = _pick(("brownouts", "exemptions"), data)
     if not values:
@@ -533,7 +536,7 @@ def _build_policies(
 ) -> dict[Operation, DeprecationPolicy | None]:
     plan: dict[Operation, DeprecationPolicy | None] = {}
     shared, shared_errors = _build_policy(defaults)
-    # Of deprecated operations.
+    # By the indexes of deprecated operations.
     errors: dict[int, list[_Error]] = {}
     for index, entry in enumerate(entries):
         policy = None
@@ -543,7 +546,7 @@ def _build_policies(
                 policy, errors[index] = _build_policy({**defaults, **entry})
         if "operation" in entry:
             plan[entry["operation"]] = policy
-    # What all of them have from the defaults is reported once.
+    # An error of the defaults that all of them inherit is reported once.
     inherited = shared_errors if errors else []
     for wrong in errors.values():
         inherited = [error for error in inherited if error in wrong]
@@ -559,7 +562,7 @@ def _build_policies(
 def _build_policy(
     values: Mapping[str, Any],
 ) -> tuple[DeprecationPolicy, list[_Error]]:
-    """Return a policy and the errors between its values, which are valid each."""
+    """Return a policy and the errors between its values, each of which is valid."""
     policy, errors = _build(
         DeprecationPolicy, _pick(_POLICY_KEYS, values), ("deprecated_at",)
     )
@@ -570,9 +573,7 @@ def _build_policy(
 
 
 def _refuse_repeated(entries: list[dict[str, Any]], messages: _Messages) -> None:
-    """Refuse operations whose name, or whose method, path and conditions, are those of
-    an earlier one.
-    """
+    """Refuse operations with the name or the requests of an earlier one."""
     names: dict[object, int] = {}
     indexes: list[int] = []
     operations: list[tuple[Operation, bool]] = []
@@ -587,7 +588,10 @@ def _refuse_repeated(entries: list[dict[str, Any]], messages: _Messages) -> None
             operations.append((entry["operation"], bool(entry.get("live"))))
     for clash in find_clashes(operations):
         index, first = indexes[clash.place], indexes[clash.first]
-        message = f"path must differ from that of operation {first} in {clash.difference}: {entries[index]['path']!r}"
+        message = (
+            f"path must differ from that of operation {first} in {clash.difference}:"
+            f" {entries[index]['path']!r}"
+        )
         _add(messages, ("operations", index, "path"), message)
 
 
@@ -608,12 +612,12 @@ def _dump_operation(
 
 
 def _make_table(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table without what is empty."""
+    """Return a table without empty values."""
     return {key: _make_value(value) for key, value in values.items() if value}
 
 
 def _make_value(value: Any) -> Any:
-    """Return a value as JSON can express it."""
+    """Return a value in a form that JSON can express."""
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, Brownout):
