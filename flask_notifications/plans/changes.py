@@ -1,4 +1,4 @@
-"""The effects of a changed plan on callers: broken promises, and facts for a reviewer."""
+"""The effects of a changed plan on callers, such as broken promises."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -31,7 +31,10 @@ LEVELS: Mapping[str, Level] = {
 
 
 class Change(NamedTuple):
-    """One effect on the callers of an operation, by its name in the plan that has it."""
+    """One effect on the callers of an operation.
+
+    ``operation`` is its name in the new plan, or in the old one if it is removed.
+    """
 
     operation: str
     code: str
@@ -46,29 +49,27 @@ _Effect = tuple[str, str]
 
 # A value that no condition lists, as a WSGI string.
 _OTHER_VALUE = "\xff"
-# A path far below a subtree. Neither this nor a parameter in braces can be a literal.
+# A path far below a subtree. No literal of a template matches a segment of it.
 _BELOW = f"/{REST}" * 10
 
 
 def compare_plans(
     old: Plan, new: Plan, *, at: datetime, min_notice: timedelta = timedelta()
 ) -> list[Change]:
-    """Return the effects on callers of the change from one plan to another, in the
-    order of the new plan.
+    """Return the effects on callers of a changed plan, in the order of the new plan.
 
     Callers know methods, paths and conditions, so the name of an operation does not
     count. Its counterpart in the other plan is the operation of the same shape, or else
-    the one that has the requests of its own template, with the first of the values that
-    each condition lists.
+    the one that matches its path with the first value that each condition lists.
 
-    :param at: the present, an aware datetime. What is over then is not promised any
-        more.
-    :param min_notice: the time that there has to be before anything new responds with
-        410; by default none, but a new date may not be in the past. An enforced sunset
-        that is postponed is not new.
+    :param at: the present, an aware datetime. Promises that have ended by then do not
+        count.
+    :param min_notice: the least time before a new date from which an operation responds
+        with 410; by default none, but such a date may not be in the past. A postponed
+        sunset is not new.
     """
     counterparts_of, counterparts_in = _Counterparts(old), _Counterparts(new)
-    # Each pair once, with the operation that is reported.
+    # The operation to report, by the pair of the old and the new entry.
     pairs: dict[tuple[_Entry | None, _Entry | None], Operation] = {}
     for entry in new.items():
         pairs.setdefault((counterparts_of.find(*entry), entry), entry[0])
@@ -82,8 +83,9 @@ def compare_plans(
 
 
 def list_new_records(old: Plan, new: Plan) -> list[str]:
-    """Return the names of deprecated operations whose callers are counted anew: those
-    that have another name, method, path or conditions than in the old plan.
+    """Return the names of deprecated operations whose callers are counted anew.
+
+    Their name, method, path or conditions are not those of the old plan.
     """
     old_rules = {_rules_of(operation) for operation in old}
     names = []
@@ -98,7 +100,7 @@ def _rules_of(operation: Operation) -> tuple[object, ...]:
 
 
 class _Counterparts:
-    """Find the operation of a plan that is in the place of one of another plan."""
+    """Find the operation of one plan that takes the place of one of another plan."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -128,13 +130,15 @@ class _Counterparts:
 def _list_keys(
     operation: Operation, policy: DeprecationPolicy | None
 ) -> list[tuple[object, ...]]:
-    """Return what an operation shares with its counterpart, the most important first:
-    the shape and the spelling, then the same with another final slash. A deprecated
-    operation may have another letter case.
+    """Return what an operation shares with its counterpart, the best key first.
+
+    Both have the same shape and spelling, but perhaps another final slash. Those of
+    deprecated operations may also differ in letter case.
     """
     shape = operation.template.shape
-    # A subtree has no final slash.
-    alike = shape._replace(has_slash=shape.has_slash and False)
+    alike = shape
+    if shape.has_slash:
+        alike = shape._replace(has_slash=False)
     spelling = PARAMETER.sub("{}", operation.path).rstrip("/")
     if policy is None:
         return [("same", shape, spelling), ("alike", alike, spelling)]
@@ -158,10 +162,11 @@ def _list_effects(
     at: datetime,
     least: timedelta,
 ) -> Iterator[_Effect]:
-    """Yield the effects of the change of an operation, given the time and the least
-    notice.
+    """Yield the effects of the change of an operation.
 
-    :param subject: the operation that is reported, in the old plan or in the new one.
+    :param subject: the operation to report, of the old plan or the new one.
+    :param at: the present.
+    :param least: the least notice.
     """
     request = f"{subject.method} {subject.path}"
     old, old_policy = former or (None, None)
@@ -187,7 +192,7 @@ def _list_effects(
 
 
 def _compare_operations(old: Operation, new: Operation, path: str) -> Iterator[_Effect]:
-    """Yield the effects of what operations do with a path that matches both."""
+    """Yield what two operations do differently with a path that matches both."""
     if match_operation(old, path).successor != match_operation(new, path).successor:
         successors = f"{new.successor or 'none'}, and was {old.successor or 'none'}"
         yield "successor-changed", f"the successor is {successors}"
@@ -215,10 +220,9 @@ def _compare_policies(
 def _list_new_windows(
     old: DeprecationPolicy | None, new: DeprecationPolicy
 ) -> list[tuple[Window, int]]:
-    """Return, for each brownout with windows that callers do not know, the first of
-    these and their number.
+    """Return the first new window of each brownout, and the number of its new windows.
 
-    A window within one that they know breaks no promise.
+    A window within an old one is not new, because it breaks no promise.
     """
     unknown = []
     for brownout in new.brownouts:
@@ -238,11 +242,11 @@ def _list_short_notices(
     at: datetime,
     least: timedelta,
 ) -> Iterator[_Effect]:
-    """Yield the new dates from which something responds with 410, if they are near."""
+    """Yield the new dates, from which an operation responds with 410, that are near."""
     dates = []
     if new.sunset_at is not None and new.enforce_sunset:
         former = old.sunset_at if old is not None and old.enforce_sunset else None
-        # A sunset that is postponed has been announced for long, unless it is over.
+        # A postponed sunset is not new, unless the old one has passed.
         if former is None or new.sunset_at < former or former <= at < new.sunset_at:
             dates.append(("the sunset", new.sunset_at))
     for window, _number in _list_new_windows(old, new):
@@ -267,5 +271,6 @@ def _list_lost_exemptions(
         if exemption.until <= at or (until is not None and until >= exemption.until):
             continue
         now = "is removed" if until is None else f"ends {moment(until)}"
-        message = f"the exemption of {exemption.caller} {now}, and was promised until {moment(exemption.until)}"
+        promised = f"and was promised until {moment(exemption.until)}"
+        message = f"the exemption of {exemption.caller} {now}, {promised}"
         yield "exemption-removed", message

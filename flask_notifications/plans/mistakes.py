@@ -9,19 +9,17 @@ from .operations import Operation
 from .plan import Plan
 from .policy import DeprecationPolicy
 
-# Callers need time to hear of a deprecation before the first brownout; clients that
-# retry do not notice one that is shorter than this.
+# Callers need so much time to hear of a deprecation before the first brownout, and
+# clients that retry do not notice a brownout that is shorter than this.
 _NOTICE, _SHORTEST = timedelta(days=14), timedelta(minutes=5)
-# Headers in which clients send a version in more spellings than a live operation
-# matches.
+# Headers in which clients spell a version in more ways than a live operation matches.
 _MEDIA_TYPES = frozenset({"accept", "content-type"})
 
 
 def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
-    """Return one sentence for each part of a plan that is valid, but probably a
-    mistake.
+    """Return one sentence for each valid part of a plan that is probably a mistake.
 
-    It cannot find what only the application knows, such as a misspelled path:
+    Only your application knows whether a path is misspelled, so
     ``flask_notifications.testing.assert_plan_reaches`` finds that.
     """
     deprecated: dict[Operation, DeprecationPolicy] = {}
@@ -42,37 +40,54 @@ def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
 def _find_media_types(live: Operation) -> Iterator[str]:
     for header in live.headers or ():
         if header.lower() in _MEDIA_TYPES:
-            yield f"clients spell {header} in many ways; put the condition on the deprecated operation instead"
+            yield (
+                f"clients spell {header} in many ways; put the condition on the"
+                " deprecated operation instead"
+            )
 
 
 def _find_wrong_dates(policy: DeprecationPolicy, at: datetime) -> Iterator[str]:
     for brownout in policy.brownouts:
         length = brownout.end - brownout.start
         if length < _SHORTEST:
-            yield f"the brownout of {moment(brownout.start)} lasts {duration(length)}; retries survive less than {duration(_SHORTEST)}"
+            yield (
+                f"the brownout of {moment(brownout.start)} lasts {duration(length)};"
+                f" retries survive less than {duration(_SHORTEST)}"
+            )
     if policy.windows:
         start = policy.windows[0].start
         if start - policy.deprecated_at < _NOTICE:
-            yield f"the first brownout, of {moment(start)}, is less than {duration(_NOTICE)} after deprecated_at"
+            yield (
+                f"the first brownout, of {moment(start)}, is less than"
+                f" {duration(_NOTICE)} after deprecated_at"
+            )
     sunset_at = policy.sunset_at
     if sunset_at is not None and sunset_at <= at and not policy.enforce_sunset:
-        yield f"the sunset of {moment(sunset_at)} has passed and is not enforced, so it keeps working"
+        yield (
+            f"the sunset of {moment(sunset_at)} has passed and is not enforced, so it"
+            " keeps working"
+        )
 
 
 def _enforcement_warnings(
     deprecated: Mapping[Operation, DeprecationPolicy],
 ) -> Iterator[str]:
-    """Yield operations that differ from others with the same dates in their enforcement.
+    """Yield the operations that enforce a sunset, unlike others with the same dates.
 
-    A key that is appended to a file belongs to its last table.
+    In TOML, a key at the end of a file belongs to the last operation only.
     """
     groups: dict[object, tuple[list[str], list[str]]] = {}
     for operation, policy in deprecated.items():
         if policy.sunset_at is not None:
             dates = (policy.deprecated_at, policy.sunset_at)
-            group = groups.setdefault(dates, ([], []))
-            group[policy.enforce_sunset].append(operation.name)
+            working, closed = groups.setdefault(dates, ([], []))
+            names = closed if policy.enforce_sunset else working
+            names.append(operation.name)
     for working, closed in groups.values():
         if working and closed:
             others = count(len(working), "operation")
-            yield f"{', '.join(closed)}: enforce_sunset is set here, and not in {others} with the same dates; in TOML, a key that applies to all must precede the first [[operations]]"
+            yield (
+                f"{', '.join(closed)}: enforce_sunset is set here, and not in {others}"
+                " with the same dates; in TOML, a key that applies to all must precede"
+                " the first [[operations]]"
+            )
