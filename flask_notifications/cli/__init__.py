@@ -1,9 +1,7 @@
 """The command line: arguments in, results and exit codes out.
 
-Logic is in the modules that the commands import.
-
-Each command imports what it needs when it runs, so ``--help`` needs neither Flask nor
-SQLAlchemy nor marshmallow.
+The commands contain no logic. Each imports the modules with its logic when it runs, so
+``--help`` needs neither Flask nor SQLAlchemy nor marshmallow.
 """
 
 import os
@@ -23,8 +21,9 @@ __all__ = ["main"]
 
 class _Group(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command with output in UTF-8, except on terminals; the exit code is 1
-        if the disk is full.
+        """Run a command, with output in UTF-8 except on terminals.
+
+        The exit code is 1 if the output cannot be written, on a full disk for instance.
         """
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(
@@ -48,8 +47,7 @@ class _Group(click.Group):
 @click.version_option(package_name="Flask-Notifications", message="%(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Retire operations of an HTTP API: check the plan, check production, and find out
-    who still calls.
+    """Retire operations of an HTTP API: check plan and production, find callers.
 
     Results go to standard output, messages to standard error. NO_COLOR switches colours
     off.

@@ -1,4 +1,4 @@
-"""Arguments that several commands have, how they are read, and the errors about them."""
+"""Read the arguments that several commands share, and report errors about them."""
 
 import io
 import sys
@@ -26,22 +26,21 @@ FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 
 
 def demand(condition: object, message: str) -> None:
-    """Raise ``click.UsageError``, which is the exit code 2, unless a condition holds."""
+    """Raise ``click.UsageError`` (exit code 2) unless a condition holds."""
     if not condition:
         raise click.UsageError(message)
 
 
 def fail(message: str) -> NoReturn:
-    """Raise ``click.ClickException``, which is the exit code 1; the message may hold
-    what a file or a server sent.
+    """Raise ``click.ClickException`` (exit code 1).
+
+    The message is escaped, because it may contain parts of a file or a response.
     """
     raise click.ClickException(escape(message))
 
 
 def format_option(*formats: str) -> Callable[[Any], Any]:
-    """Return the option ``--format`` with these formats, of which the first is the
-    default.
-    """
+    """Return the option ``--format``; the first of the formats is the default."""
     return click.option(
         "--format",
         "output",
@@ -52,16 +51,14 @@ def format_option(*formats: str) -> Callable[[Any], Any]:
 
 
 def parse_date(value: str) -> datetime:
-    """Return a date, which begins at midnight UTC, or a date and time with an offset,
-    as a datetime in UTC.
-    """
+    """Parse a date, which means midnight UTC, or a date and time with an offset."""
     try:
         return parse_time(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
 
-# The time of which a command shows the state.
+# The option for the time whose state a command shows.
 AT = click.option(
     "--at",
     type=parse_date,
@@ -71,15 +68,13 @@ AT = click.option(
 
 
 def parse_day(value: str) -> datetime | date:
-    """Return a date as it is, which includes all of the day, or a date and time with an
-    offset in UTC.
-    """
+    """Parse a date, which means the whole day, or a date and time with an offset."""
     time = parse_date(value)
     return time.date() if DATE.fullmatch(value) else time
 
 
 def parse_base_url(value: str) -> str:
-    """Return an absolute URL without a query."""
+    """Check that a value is an absolute URL without a query, and return it."""
     try:
         check_base_url(value)
     except ValueError as error:
@@ -88,20 +83,20 @@ def parse_base_url(value: str) -> str:
 
 
 def progress_file(*, is_shown: bool) -> TextIO:
-    """Return where a progress bar goes: to standard error, or to nobody."""
+    """Return the file for a progress bar: standard error, or a discarded string."""
     return sys.stderr if is_shown else io.StringIO()
 
 
 def is_watched() -> bool:
-    """Return whether standard error is a terminal, where somebody sees progress; it may
-    be closed.
-    """
+    """Return whether standard error is a terminal, where somebody sees progress."""
+    # It is None if it was closed before Python started.
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 def read_plan(path: Path) -> "Plan":
-    """Read a plan file, or standard input, where JSON begins with ``{``; or print each
-    error on a line.
+    """Read a plan from a file or standard input; print each error on a line, and exit.
+
+    On standard input, JSON begins with ``{``, and everything else is TOML.
     """
     from flask_notifications.plans.files import InvalidPlan, parse_plan
 
@@ -126,7 +121,7 @@ def read_file(path: Path) -> bytes:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file, or standard input, which only one argument of a command can read."""
+    """Open a file or standard input, which only one argument of a command can read."""
     if path == STANDARD_INPUT:
         readers = click.get_current_context().meta.setdefault(__name__, [])
         demand(not readers, "only one argument can read standard input")

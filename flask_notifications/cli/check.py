@@ -35,8 +35,9 @@ _HEADER = re.compile(rf"({TOKEN}):[ \t]*({_VISIBLE}+(?:[ \t]+{_VISIBLE}+)*)[ \t]
 
 
 def _parse_url(value: str) -> str:
-    """Return a URL without its fragment; the messages do not show it, because it may
-    hold credentials.
+    """Check a URL, and return it without its fragment.
+
+    The messages do not show the URL, because it may contain credentials.
     """
     parts = urlsplit(value if is_splittable(value) else "")
     is_url = (
@@ -59,8 +60,9 @@ def _parse_base_url(value: str) -> str:
 def _parse_headers(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> list[tuple[str, str]]:
-    """Return names and values; the message does not show a value, because it may be a
-    credential.
+    """Return the names and values of headers, from options, files and the environment.
+
+    The message does not show a value, because it may be a credential.
     """
     lines = os.environ.get("FLASK_NOTIFICATIONS_HEADERS", "").splitlines()
     for value in values:
@@ -95,11 +97,15 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     simple = find_simple(plan)
     if all(plan[operation] is None for operation in simple):
         fail(
-            "the plan has no deprecated GET operation without parameters and conditions: give the URL of one request"
+            "the plan has no deprecated GET operation without parameters and "
+            "conditions: give the URL of one request"
         )
     others = [operation.name for operation in plan if operation not in simple]
     if others:
-        message = f"{len(others)} of {len(plan)} operations not checked, because each needs a URL of its own: "
+        message = (
+            f"{len(others)} of {len(plan)} operations not checked, "
+            "because each needs a URL of its own: "
+        )
         click.echo(escape(message + ", ".join(others)), err=True)
     return [f"{base_url.rstrip('/')}{path}" for path in simple.values()]
 
@@ -110,7 +116,8 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     "--base-url",
     metavar="U",
     type=_parse_base_url,
-    help="Without URL: check each GET operation of the plan without parameters and conditions, below this URL.",
+    help="Without URL: check each GET operation of the plan without parameters and "
+    "conditions, below this URL.",
 )
 @option(
     "--method",
@@ -125,9 +132,9 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     multiple=True,
     metavar="'N: V'|@FILE",
     callback=_parse_headers,
-    help="A header to send to the origin of the URL, or a file with one header per line; @- is standard input. A file "
-    "keeps credentials out of the list of processes. May be repeated. Headers in $FLASK_NOTIFICATIONS_HEADERS are sent "
-    "too.",
+    help="A header to send to the origin of the URL, or a file with one header per "
+    "line; @- is standard input. A file keeps credentials out of the list of "
+    "processes. May be repeated. Headers in $FLASK_NOTIFICATIONS_HEADERS are sent too.",
 )
 @option(
     "--plan", "file", type=FILE, metavar="FILE", help="Compare with this plan file."

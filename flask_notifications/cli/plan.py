@@ -11,7 +11,7 @@ from flask_notifications.wording import escape
 
 from .arguments import AT, FILE, demand, fail, format_option, read_file, read_plan
 
-# For validators and editors; a file, because it needs no import.
+# For validators and editors. It is a file, so that printing it imports nothing.
 _SCHEMA = Path(__file__).parents[1] / "plans" / "schema.json"
 
 
@@ -25,7 +25,8 @@ _SCHEMA = Path(__file__).parents[1] / "plans" / "schema.json"
     "document",
     type=FILE,
     metavar="DOCUMENT",
-    help="Print a plan file in TOML of the operations that an OpenAPI document deprecates, from the date of --at on.",
+    help="Print a plan file in TOML of the operations that an OpenAPI document "
+    "deprecates, from the date of --at on.",
 )
 @AT
 @option(
@@ -39,7 +40,8 @@ _SCHEMA = Path(__file__).parents[1] / "plans" / "schema.json"
     type=click.IntRange(0, 36500),
     default=0,
     metavar="DAYS",
-    help="With --against, require this many days before anything new responds with 410.",
+    help="With --against, require this many days before anything new responds with "
+    "410.",
 )
 @format_option("text", "json")
 @click.pass_context
@@ -88,8 +90,9 @@ def plan(
 def _print_plan(
     file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str
 ) -> int:
-    """Print a plan, its warnings and the changes since the plan ``against``, and return
-    the exit code.
+    """Print a plan and its warnings, and return the exit code.
+
+    If ``against`` is an older plan, also print the changes since then.
     """
     from flask_notifications.formats import json, text
     from flask_notifications.plans.changes import compare_plans, list_new_records
@@ -138,7 +141,8 @@ def _convert(document: Path, at: datetime) -> str:
             raise click.exceptions.Exit(1) from error
     if not plan:
         fail(
-            f"{document}: no operation has deprecated: true, x-sunset or x-deprecated-at"
+            f"{document}: no operation has deprecated: true, x-sunset "
+            "or x-deprecated-at"
         )
     for warning in caught:
         line = escape(str(warning.message))

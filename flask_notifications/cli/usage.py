@@ -225,7 +225,7 @@ def _check_notice(
     contact: str | None,
     output: str,
 ) -> None:
-    """Check the options of a notice, which is for people."""
+    """Check the options of a notice, which needs a plan and is for people only."""
     if caller is None:
         is_plain = base_url is None and contact is None
         demand(is_plain, "--base-url and --contact need --caller")
@@ -235,8 +235,9 @@ def _check_notice(
 
 
 def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
-    """Return the names of the operations to report, or ``None`` for all of the plan or
-    the database.
+    """Check the names of operations, and return them, or ``None`` if there are none.
+
+    Without names, all operations of the plan or the database are reported.
     """
     if plan is not None:
         deprecated = {
@@ -251,8 +252,8 @@ def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
     return list(names) or None
 
 
-class _Watched:
-    """A file that reports how many bytes have been read."""
+class _WatchedFile:
+    """A file that reports how many bytes each read has returned."""
 
     def __init__(
         self, path: Path, stream: IO[bytes], report: Callable[[int], object]
@@ -268,7 +269,7 @@ class _Watched:
 
 
 def _find_logs(arguments: Sequence[str], log_format: str | None) -> list[Path]:
-    """Return the files of ``--log``, each once."""
+    """Return the files that the arguments of ``--log`` mean, without duplicates."""
     from flask_notifications.usage.logs import find_files
 
     paths: dict[Path, Path] = {}
@@ -281,9 +282,10 @@ def _find_logs(arguments: Sequence[str], log_format: str | None) -> list[Path]:
     return list(paths.values())
 
 
-def _open_logs(paths: Sequence[Path]) -> Iterator[_Watched]:
-    """Open files one after the other, and show on standard error how much of them has
-    been read, if that is a terminal.
+def _open_logs(paths: Sequence[Path]) -> Iterator[_WatchedFile]:
+    """Open files one after the other, and show the progress on a terminal.
+
+    The size of standard input is unknown, so it does not count.
     """
     size = 0
     for path in paths:
@@ -293,7 +295,7 @@ def _open_logs(paths: Sequence[Path]) -> Iterator[_Watched]:
     with click.progressbar(length=size, label="Reading logs", file=file) as bar:
         for path in paths:
             with open_file(path) as stream:
-                yield _Watched(path, stream, bar.update)
+                yield _WatchedFile(path, stream, bar.update)
 
 
 def _read_report(
@@ -320,14 +322,16 @@ def _read_report(
 
 @contextmanager
 def _show_progress() -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a function that shows how much has been read on standard error, if that is
-    a terminal and reading takes long.
+    """Yield a function that shows how much of the database has been read.
+
+    Yield ``None`` if standard error is not a terminal. The progress bar appears only if
+    reading takes long.
     """
     if not is_watched():
         yield None
         return
     started_at = time.monotonic()
-    bars: list[Any] = []
+    bars: list[Any] = []  # the progress bar, once it is shown
     with ExitStack() as stack:
 
         def show(done: int, total: int) -> None:
