@@ -1,6 +1,4 @@
-"""The migration guide: the end of each operation and its replacement, drawn from a
-plan.
-"""
+"""The migration guide for callers: when operations end, and what replaces them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,7 +19,7 @@ from .migration import Migration, say_placeholders
 from .plot import list_brownouts
 from .rendering import check_title, render
 
-# More brownouts of an operation than these are drawn as one.
+# The most brownouts of an operation that are drawn separately.
 _BARS = 100
 
 
@@ -45,24 +43,24 @@ def render_guide(
     contact: str | None = None,
     base_url: str | None = None,
 ) -> str:
-    """Return the migration guide of a plan as an HTML document: the page that
-    ``rel="deprecation"`` links to.
+    """Return the migration guide of a plan as an HTML document.
 
+    Publish it at the URL of ``documentation``, to which ``rel="deprecation"`` links.
     The document has no scripts and loads nothing. It works with
     ``Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'``.
 
-    :param plan: the operations and their policies; those with ``None`` are live and
-        left out, and so are exemptions.
-    :param at: the time that the page describes as now, an aware datetime; ``None`` is
-        now.
+    :param plan: the operations and their policies. Live operations, whose policy is
+        ``None``, are left out, and so are exemptions.
+    :param at: the time that the page describes as now, an aware datetime; by default
+        the current time.
     :param title: the heading; by default it counts or names the deprecated operations.
     :param contact: whom to ask, in a few words: a name, an e-mail address, a channel.
-        An http(s) URL or an e-mail address becomes a link.
+        An http(s) URL or an e-mail address becomes a link. By default nobody.
     :param base_url: the absolute URL at which callers reach your application, for the
-        examples and for links that begin with ``/``; ``None`` shows a placeholder. The
-        headers of responses are shown without it, as a middleware without ``base_url``
-        sends them.
-    :raises ValueError: naming the argument that does not fit.
+        examples and for links that begin with ``/``; by default the examples have a
+        placeholder. The headers of responses are shown without it, as a middleware
+        without ``base_url`` sends them.
+    :raises ValueError: an argument is invalid; the message names it.
     """
     now = utc_now() if at is None else at
     require(
@@ -80,7 +78,7 @@ def render_guide(
     groups: defaultdict[DeprecationPolicy, list[Operation]] = defaultdict(list)
     migrations = []
     for operation, planned in deprecated_operations(plan).items():
-        policy = replace(planned, exemptions=())  # for everybody
+        policy = replace(planned, exemptions=())  # the guide is public
         groups[policy].append(operation)
         migrations.append(Migration(operation, policy, now, base_url=base_url))
     dates = [now]
@@ -126,7 +124,7 @@ def _draw_lanes(groups: _Groups, axis: Axis) -> list[dict[str, Any]]:
 
 
 def _list_bars(policy: DeprecationPolicy) -> list[Window]:
-    """Return the brownouts to draw: one bar from first to last where there are many."""
+    """Return the brownouts to draw; too many are one bar from the first to the last."""
     windows = list_brownouts(policy, FIRST, LAST)
     if len(windows) > _BARS:
         return [Window(windows[0].start, windows[-1].end)]
@@ -134,7 +132,7 @@ def _list_bars(policy: DeprecationPolicy) -> list[Window]:
 
 
 def _list_windows(groups: _Groups, now: datetime) -> dict[_Row, list[Operation]]:
-    """Return the brownouts with their operations, and those that repeat in one row."""
+    """Return a row for each brownout, with its operations, sorted by time."""
     rows: defaultdict[_Row, list[Operation]] = defaultdict(list)
     for policy, operations in groups.items():
         for brownout in policy.brownouts:

@@ -1,6 +1,4 @@
-"""What the callers of an operation have to know: its end, its replacement, and the
-requests before and after.
-"""
+"""What callers need to know: an operation's end, its replacement, and examples."""
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator
@@ -20,12 +18,18 @@ from .requests import EXAMPLE_URL, Request, describe_requests
 
 
 class Migration:
-    """What the callers of a deprecated operation have to know, or one caller with its
-    label.
+    """What all callers of a deprecated operation, or a single one, need to know.
 
-    ``before`` is its request, and ``after`` that of a successor at a URL. ``sentences``
-    are without markup, ``headers`` are those of its responses, and ``search`` is the
-    first part of the path, up to a parameter, as an argument for a POSIX shell.
+    ``before`` is an example of a request to it, and ``after`` of one to the successor,
+    or ``None`` if that has no URL. ``placeholders`` are the words in them to replace.
+    ``sentences`` have no markup, ``headers`` are those of the operation's responses,
+    and ``search`` is the path up to its first parameter, quoted for a POSIX shell, to
+    find the calls in source code.
+
+    :param now: the time that the sentences refer to.
+    :param caller: the label of the caller; by default all callers are meant.
+    :param base_url: the URL of the application; by default a placeholder.
+    :param sources: how the caller sends its session: ``header``, ``query`` or ``None``.
     """
 
     def __init__(
@@ -38,7 +42,7 @@ class Migration:
         base_url: str | None = None,
         sources: Collection[str | None] = (),
     ) -> None:
-        # A caller that sends its session in the header has nothing to move.
+        # This caller need not be told to move its session into the header.
         sends_header = "header" in sources and "query" not in sources
         self.operation: Operation = operation
         self.policy: DeprecationPolicy = policy
@@ -66,7 +70,7 @@ class Migration:
 def say_placeholders(
     migrations: Iterable[Migration], base_url: str | None = None
 ) -> str:
-    """Return a sentence on what to replace in the examples, or an empty string."""
+    """Return a sentence about the placeholders in the examples; empty without any."""
     names = []
     if base_url is None:
         names.append(EXAMPLE_URL)
@@ -79,9 +83,7 @@ def say_placeholders(
 
 
 def _say_scope(operation: Operation) -> Iterator[str]:
-    """Yield the meaning of the method ``*`` and of a final ``/**``, because callers
-    know no plans.
-    """
+    """Explain the method ``*`` and a final ``/**``, which callers do not know."""
     base = operation.path.removesuffix(f"/{REST}")
     below = ""
     if base != operation.path:
@@ -107,7 +109,8 @@ def _say_end(policy: DeprecationPolicy, caller: str | None, now: datetime) -> st
     after = "it may stop working at any time"
     if policy.enforce_sunset:
         after = "every request gets 410 Gone"
-    return f"It ends on {long_date(end)}, {relative(end, now)}. From then on, {after}.{more}"
+    time = f"{long_date(end)}, {relative(end, now)}"
+    return f"It ends on {time}. From then on, {after}.{more}"
 
 
 def _say_brownout(
@@ -118,12 +121,15 @@ def _say_brownout(
 ) -> Iterator[str]:
     running = policy.brownout(now)
     if running is not None and policy.phase(now, caller) is Phase.BROWNOUT:
-        yield f"A brownout is running until {moment(running.end)}. Requests get 410 Gone until then."
+        yield (
+            f"A brownout is running until {moment(running.end)}. "
+            "Requests get 410 Gone until then."
+        )
     if following is not None:
         yield (
             f"The next brownout is {period(*following)}, "
-            f"{relative(following.start, now)}. Requests get 410 Gone during that time, "
-            "so that forgotten calls are noticed."
+            f"{relative(following.start, now)}. Requests get 410 Gone during "
+            "that time, so that forgotten calls are noticed."
         )
     elif caller is not None and policy.phase(now, caller) not in CLOSED_PHASES:
         yield "No brownout is planned for you."
@@ -132,11 +138,15 @@ def _say_brownout(
 def _find_next_brownout(
     policy: DeprecationPolicy, caller: str | None, now: datetime
 ) -> Window | None:
-    """Return the next window that begins for a caller, whose exemption may end in it."""
+    """Return the next brownout of a caller.
+
+    If its exemption ends during a window, the brownout begins then.
+    """
     exemption = policy.exemption(caller, now)
     earliest = now
     if exemption is not None:
         earliest = exemption.until
+    # From the last window that has begun by then, which may still be open.
     for window in policy.windows[max(0, policy.count_begun(earliest) - 1) :]:
         start = max(window.start, earliest)
         is_ahead = window.end > start > now
@@ -153,7 +163,13 @@ def _say_successor(
     elif after is None:
         yield f"Call {operation.successor} instead."
     elif operation.unify_session and not sends_header:
-        yield "Move the session ID from the URL into the Authorization header, because URLs are logged."
+        yield (
+            "Move the session ID from the URL into the Authorization header, "
+            "because URLs are logged."
+        )
     is_read = operation.method in {"GET", "HEAD"}
     if after is not None and after.method == operation.method and not is_read:
-        yield f"The example keeps the method {operation.method}. Check that the successor does too."
+        yield (
+            f"The example keeps the method {operation.method}. "
+            "Check that the successor does too."
+        )

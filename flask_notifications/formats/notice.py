@@ -1,6 +1,6 @@
-"""A notice for one caller: its calls, the end of each operation and the replacement.
+"""A notice to one caller: its calls, and the end and successor of each operation.
 
-It names no other caller.
+It does not mention other callers.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _OUTCOMES = {
 
 
 class Notice(NamedTuple):
-    """What is to be said to one caller, in sentences without markup."""
+    """The contents of a notice to one caller, in sentences without markup."""
 
     title: str
     sentences: Sequence[str]
@@ -40,11 +40,14 @@ def describe_notice(
     base_url: str | None = None,
     contact: str | None = None,
 ) -> Notice | None:
-    """Return the notice for a caller, or ``None`` if it has never called.
+    """Return the notice to a caller, or ``None`` if it has never called.
 
-    :param base_url: the absolute URL of your application, for the examples; ``None``
-        shows a placeholder.
-    :param contact: whom to ask; ``None`` names nobody.
+    :param report: a report that was read for this caller.
+    :param plan: the plan of the report, for the dates and successors.
+    :param caller: the label of the caller.
+    :param base_url: the absolute URL of your application, for the examples; by default
+        a placeholder.
+    :param contact: whom to ask; by default nobody.
     """
     operations = {}
     for operation, policy in deprecated_operations(plan).items():
@@ -82,7 +85,7 @@ def describe_notice(
         ]
     if contact is not None:
         sentences.append(f"If you have questions, ask {contact}.")
-    return Notice(title, [each for each in sentences if each], migrations)
+    return Notice(title, list(filter(None, sentences)), migrations)
 
 
 def render_notice(notice: Notice) -> str:
@@ -97,7 +100,7 @@ def _say_title(caller: str, number: int) -> str:
 
 
 def _say_silence(report: "UsageReport", *, is_whole: bool) -> str:
-    """Return that no call was recorded, and how much was covered at least."""
+    """Return a sentence that no call was recorded, with the lowest coverage."""
     least = min(report.operations, key=lambda usage: usage.coverage)
     target = ""
     if not is_whole:
@@ -107,7 +110,7 @@ def _say_silence(report: "UsageReport", *, is_whole: bool) -> str:
 
 
 def _say_calls(rows: Sequence["CallerUsage"], report: "UsageReport") -> str:
-    """Return how often a caller called, when last, and how that went."""
+    """Return a sentence with the number of calls, the last one, and their outcomes."""
     counted = leave_out_logs(rows)
     calls = sum(row.calls for row in counted)
     last = max(row.last_at for row in rows)
@@ -126,7 +129,7 @@ def _say_calls(rows: Sequence["CallerUsage"], report: "UsageReport") -> str:
 
 
 def _list_outcomes(rows: Sequence["CallerUsage"]) -> list[str]:
-    """Return how many calls were not answered."""
+    """Return the numbers of calls that were not answered, by outcome, in words."""
     outcomes = []
     for kind, words in _OUTCOMES.items():
         number = sum(getattr(row, kind) for row in rows)

@@ -1,5 +1,6 @@
-"""Templates to HTML: everything that is put into a template is escaped, and only safe
-URLs become links.
+"""Render templates to HTML.
+
+All values are escaped, and only safe URLs become links.
 """
 
 import re
@@ -20,15 +21,16 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _DELIMITERS = re.compile("(?=[/?&])")
-# A command in backticks, or an option and its number.
+# Code in a sentence: a command in backticks, or an option, perhaps with a number.
 _CODE = re.compile(r"(`[^`]+`|--[a-z]+(?:-[a-z]+)*(?: [0-9.]+)?)")
-# Control characters but for tabs and line breaks, and surrogates.
+# Control characters, except tabs and line feeds, and surrogates.
 _NOT_IN_HTML = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def is_link(uri: str | None) -> bool:
-    """Return whether a URI reference is safe as a link: http, https or relative,
-    without characters that hide that.
+    """Return whether a URI reference is safe as a link: http, https or relative.
+
+    Characters that might hide another scheme are not allowed.
     """
     try:
         check_uri("uri", uri)
@@ -38,9 +40,7 @@ def is_link(uri: str | None) -> bool:
 
 
 def check_title(title: object) -> None:
-    """Check that a title has words, because a heading without any is not accessible, or
-    is ``None``.
-    """
+    """Check that a title is ``None`` or not blank, as a heading needs words."""
     require(
         title is None or (isinstance(title, str) and title.strip()),
         "title",
@@ -50,17 +50,15 @@ def check_title(title: object) -> None:
 
 
 def breakable(target: str) -> Markup:
-    """Return a path or URI that lines break before its delimiters, where they are too
-    short for it.
-    """
+    """Return a path or URI in which lines may break, before its delimiters only."""
     return Markup("<wbr>").join(map(escape, _DELIMITERS.split(target)))
 
 
 def prose(sentence: str) -> Markup:
-    """Return a sentence with its commands and options as code, which no line breaks."""
+    """Return a sentence with its commands and options as code without line breaks."""
     marked = Markup()
     for number, part in enumerate(_CODE.split(sentence)):
-        if number % 2:
+        if number % 2:  # split() returns prose and code in turn
             marked += Markup('<code class="nowrap">{}</code>').format(part.strip("`"))
         else:
             marked += part
@@ -68,9 +66,7 @@ def prose(sentence: str) -> Markup:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return an HTML document, with escapes in place of control characters and
-    surrogates.
-    """
+    """Render a template, with control characters and surrogates escaped."""
     document = _templates.get_template(template).render(**values)
     return _NOT_IN_HTML.sub(lambda found: wording.escape(found[0]), document)
 

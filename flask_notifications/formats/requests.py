@@ -1,4 +1,4 @@
-"""The request for an operation and the one for its successor, ready to copy, for curl."""
+"""Requests for an operation and its successor as commands of curl, ready to copy."""
 
 import re
 import shlex
@@ -20,21 +20,20 @@ from flask_notifications.plans.plan import is_notification_operation
 from .rendering import is_link
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]+")
-# Kept unencoded: percent signs, and the characters of a URI (RFC 3986 section 2). Curl
-# would expand brackets.
+# Not percent-encoded: percent signs, and the characters of a URI (RFC 3986 section 2)
+# except brackets, which curl would expand.
 _URI_CHARACTERS = "%:/?#@!$&'()*+,;=-._~"
 
 # The placeholder for the rest of a path.
 _REST_PARAMETER = "{rest-of-path}"
 
-# What each example has where your own value belongs.
+# The placeholder for a session ID.
 SESSION_ID = "SESSION_ID"
 
-# The address in the examples where none is given, which the page asks readers to
-# replace (RFC 2606 section 3).
+# The placeholder for the URL of the application (RFC 2606 section 3).
 EXAMPLE_URL = "https://api.example.com"
 
-# A backslash at the end of a line, and the beginning of the next one.
+# Continues a shell command on an indented line.
 _CONTINUE = " \\\n  "
 
 
@@ -46,7 +45,7 @@ class Request(NamedTuple):
     headers: Sequence[tuple[str, str]]
 
     def in_curl(self, *options: str) -> str:
-        """Return a command for a POSIX shell, with more options of curl."""
+        """Return a command for a POSIX shell, with additional options of curl."""
         words = ["curl", *options]
         if self.method == "HEAD":
             words.append("--head")
@@ -61,11 +60,14 @@ class Request(NamedTuple):
 def describe_requests(
     operation: Operation, base_url: str, *, in_header: bool = False
 ) -> tuple[Request, Request | None, list[str]]:
-    """Return the request of an operation, that of a successor at a URL, and the
-    placeholders in them, in capitals.
+    """Return example requests to an operation and its successor, and placeholders.
 
-    :param in_header: whether the request of the operation has its session in the
-        header, and not in the query.
+    The second request is ``None`` if the successor is not a URL. Placeholders are words
+    in capitals.
+
+    :param base_url: the URL of the application.
+    :param in_header: whether the request to the operation has its session in the header
+        rather than in the query, by default not.
     """
     method = "GET" if operation.method == ANY_METHOD else operation.method
     query = example_values(operation.query, _placeholder(""))
@@ -90,6 +92,8 @@ def describe_requests(
     target = operation.successor
     if target is None or not is_link(PARAMETER.sub("", target) or "/"):
         return before, None, placeholders
+    # The notification operation for an account has its ID in the path, and the usual
+    # successor takes it from the query.
     is_ours = operation.name == ACCOUNT and is_notification_operation(operation)
     if is_ours and target.endswith("/Account"):
         method = "GET"
