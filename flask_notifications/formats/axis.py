@@ -1,6 +1,4 @@
-"""Time from left to right: the place of a date on a plot, in per cent of its width, and
-the dates on it.
-"""
+"""The horizontal axis of a plot: places of dates, in per cent of its width."""
 
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -11,12 +9,12 @@ from flask_notifications.wording import short_date
 _DAY = timedelta(days=1)
 # The times that Python can represent in UTC.
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-# The labels of an axis; more would cover each other on a phone.
+# The most labels of an axis; more would cover each other on a phone.
 _TICKS = 4
 
 
 class Mark(NamedTuple):
-    """A date of a plan on a plot: ``deprecated`` or ``sunset``, its words and place."""
+    """A date on a plot: ``deprecated``, ``sunset`` or ``now``, its words and place."""
 
     kind: str
     words: str
@@ -30,18 +28,16 @@ class Axis(NamedTuple):
     until: datetime
 
     def place(self, at: datetime) -> float:
-        """Return the place of a datetime in per cent; one outside of the axis is at the
-        nearer end.
-        """
+        """Return the place of a datetime; if it is outside, that of the nearer end."""
         share = (at - self.since) / (self.until - self.since)
         return round(100 * min(max(share, 0.0), 1.0), 3)
 
     def width(self, start: datetime, end: datetime) -> float:
-        """Return the length of a period in per cent."""
+        """Return the width of a period in per cent."""
         return round(self.place(end) - self.place(start), 3)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the places of a few dates, which divide the time equally."""
+        """Return the places and labels of a few dates at equal distances."""
         length = self.until - self.since
         parts = min(_TICKS, length // _DAY)
         ticks = []
@@ -62,6 +58,7 @@ class Axis(NamedTuple):
 
 
 def pad(since: datetime, until: datetime) -> Axis:
-    """Return an axis with some space before and after a period, and at least a day."""
+    """Return an axis with 4 % of a period, but at least a day, before and after it."""
     margin = max((until - since) / 25, _DAY)
+    # Within the times that Python can represent.
     return Axis(since - min(margin, since - FIRST), until + min(margin, LAST - until))

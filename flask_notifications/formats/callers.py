@@ -1,5 +1,6 @@
-"""The callers of an operation as a list of work: those that still call first, then
-exempt and silent ones.
+"""The callers of an operation as a list of work.
+
+Those that still call are first, then exempt ones, then those that have stopped.
 """
 
 from collections import Counter
@@ -13,26 +14,25 @@ from flask_notifications.wording import full_date
 if TYPE_CHECKING:
     from flask_notifications.usage import CallerUsage, OperationUsage
 
-# Days after a brownout on which a last call is taken for its effect.
+# A caller that stops within this time after a brownout stopped because of it.
 _EFFECT = timedelta(days=7)
-# Clients of a caller that are listed by name.
+# The most clients of a caller that are listed by name.
 _CLIENTS = 2
-# What remains to be done about a caller, the most first.
+# The state of the work on a caller, the most urgent first.
 _WORK = ("still calling", "exempt", "stopped", "ignored")
 
-# What the rows of a group share: the caller, the client of a caller without a label,
-# and whether they are ignored.
+# What the rows of a group share: the caller, the client if there is no caller, and
+# whether they are ignored.
 _Key: TypeAlias = tuple[str | None, str | None, bool]
 
 
 class CallerGroup:
-    """All calls with one label, or those of one client without a label, whose rows are
-    alike in what decides the rest.
+    """All calls with one label, or all calls of one client without a label.
 
-    ``clients`` are those with the most calls, such as ``job/1, curl/8 and 3 more``,
-    ``sources`` are as in ``header, query``, and ``counts`` are the numbers of answered,
-    refused, failed and closed calls. ``work`` is one of ``still calling``, ``exempt``,
-    ``stopped`` and ``ignored``, with which ``state`` begins.
+    ``clients`` begin with those that call most, as in ``job/1, curl/8 and 3 more``,
+    ``sources`` are strings such as ``header, query``, and ``counts`` are the numbers of
+    answered, refused, failed and closed calls. ``work`` is ``still calling``,
+    ``exempt``, ``stopped`` or ``ignored``, and ``state`` begins with it.
     """
 
     def __init__(
@@ -65,8 +65,9 @@ class CallerGroup:
 
 
 def leave_out_logs(rows: Sequence["CallerUsage"]) -> Sequence["CallerUsage"]:
-    """Return the recorded rows: the calls in access logs are in the record too, unless
-    there is nothing else.
+    """Return the rows to count: the recorded ones, or those of logs if there are none.
+
+    A call in an access log has usually been recorded, too, and must not count twice.
     """
     return [row for row in rows if not row.is_logged] or rows
 
@@ -74,9 +75,7 @@ def leave_out_logs(rows: Sequence["CallerUsage"]) -> Sequence["CallerUsage"]:
 def group_callers(
     usage: "OperationUsage", policy: DeprecationPolicy | None, until: datetime
 ) -> list[CallerGroup]:
-    """Return the callers of an operation, those about whom most remains to be done
-    first.
-    """
+    """Return the callers of an operation, the most urgent work first."""
     rows: dict[_Key, list[CallerUsage]] = {}
     for row in usage.callers:
         client = row.client if row.caller is None else None
@@ -91,16 +90,17 @@ def _order_of(group: CallerGroup) -> tuple[int, bool, int]:
 
 
 def list_largest(groups: Sequence[CallerGroup], number: int) -> list[CallerGroup]:
-    """Return the groups with the most calls in the order of all, ignored ones last."""
+    """Return the ``number`` groups with the most calls, in their present order.
+
+    Ignored ones are chosen last.
+    """
     ranked = sorted(groups, key=lambda group: (group.work == "ignored", -group.calls))
     largest = set(ranked[:number])
     return [group for group in groups if group in largest]
 
 
 def summarise(groups: Sequence[CallerGroup]) -> str:
-    """Return the remaining work in a few words, such as ``12 still calling, 1 exempt, 3
-    stopped``.
-    """
+    """Return words such as ``12 still calling, 1 exempt, 3 stopped``."""
     numbers = Counter(group.work for group in groups)
     return ", ".join(f"{numbers[work]:,} {work}" for work in _WORK if numbers[work])
 
@@ -108,7 +108,7 @@ def summarise(groups: Sequence[CallerGroup]) -> str:
 def _judge(
     row: "CallerUsage", policy: DeprecationPolicy | None, until: datetime
 ) -> str:
-    """Return what remains to be done about the caller of a row, in words."""
+    """Return the state of the work on the caller of a row, in words."""
     if row.ignored:
         return "ignored"
     if row.stopped_on is not None:
@@ -127,7 +127,7 @@ def _judge(
 def _find_brownout(
     stopped_on: date, policy: DeprecationPolicy | None
 ) -> datetime | None:
-    """Return the start of the brownout after which a caller has stopped."""
+    """Return the start of the last brownout that may have made a caller stop."""
     start = None
     if policy is not None:
         for window in policy.windows:

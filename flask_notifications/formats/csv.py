@@ -31,13 +31,16 @@ _TITLES = (
     "as_of",
     "record",
 )
-# At the beginning of a cell, which a semicolon ends in some countries; East Asian
-# spreadsheets accept full-width forms.
+# The beginning of a formula in a cell. Spreadsheets of some countries begin a new cell
+# after a semicolon, and East Asian ones accept full-width characters.
 _FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20])')
 
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
-    """Return a row for each caller, client and source, or one without."""
+    """Return a row for each caller, client and source of an operation.
+
+    An operation without calls has one row.
+    """
     written = StringIO()
     writer = csv.DictWriter(written, _TITLES, lineterminator="\n")
     writer.writeheader()
@@ -60,9 +63,7 @@ def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
 
 
 def _guard(value: object) -> str:
-    """Return a cell that no spreadsheet interprets as a formula, and no terminal as a
-    command.
-    """
+    """Return a cell that is a formula for no spreadsheet and harmless on a terminal."""
     if value is None:
         return ""
     if isinstance(value, bool):

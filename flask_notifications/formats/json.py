@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def format_result(result: object) -> str:
-    """Return a result of one of the commands, or a list of them."""
+    """Return an object with a ``to_dict`` method, or a list of such objects."""
     return json.dumps(result, default=methodcaller("to_dict"), indent=2)
 
 
 def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change]") -> str:
-    """Return the state of a plan on a date, and the changes for callers."""
+    """Return the state of a plan at a time, and the changes for callers."""
     operations = [
         _describe_state(operation, policy, at) for operation, policy in plan.items()
     ]

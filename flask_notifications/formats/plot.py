@@ -1,6 +1,4 @@
-"""Calls as stacked bars, with the dates of the plan and the gaps of the record, for one
-operation.
-"""
+"""The plot of one operation: calls as stacked bars, dates of the plan, and gaps."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,18 +22,17 @@ _Name = tuple[str | None, str | None]
 
 # Callers with a colour of their own; the rest share one.
 _SERIES = 5
-# Units of the drawing: across for a bar and the space after it, up for the most calls,
-# and for a single call, which is always visible.
+# Units of the drawing: the widths of a bar and of the space after it, the height of the
+# most calls, and the least height of a part of a bar, which keeps a single call
+# visible.
 _BAR, _SPACE, _HEIGHT, _LEAST = 8, 2, 1000, 14
-# Hours that may be missing in a period that counts as recorded completely.
+# The hours that may be missing in a period that still counts as completely recorded.
 _MISSING = 0.1
 
 
 @dataclass
 class Period:
-    """Some days: the calls by caller and client, those that got 410, and the recorded
-    hours.
-    """
+    """One or more days: calls by caller and client, closed calls, recorded hours."""
 
     start: datetime
     end: datetime
@@ -46,7 +43,10 @@ class Period:
 
 @dataclass
 class Series:
-    """Calls per period of one caller and client, or of all others together (number 0)."""
+    """Calls per period of one caller and client, or of all others (number 0).
+
+    ``path`` draws its bars, as the ``d`` attribute of a path in SVG.
+    """
 
     number: int
     caller: str | None
@@ -58,7 +58,10 @@ class Series:
 def list_brownouts(
     policy: DeprecationPolicy | None, since: datetime, until: datetime
 ) -> list[Window]:
-    """Return the brownouts of a policy that happen in a period, at least in part."""
+    """Return the brownouts that happen in a period, in whole or in part.
+
+    None begins after an enforced sunset.
+    """
     if policy is None:
         return []
     if policy.enforce_sunset and policy.sunset_at is not None:
@@ -71,11 +74,11 @@ def list_brownouts(
 
 
 class Plot:
-    """The plot of one operation, in at most ``limit`` periods of a day or of some days.
+    """The plot of one operation, in at most ``limit`` periods of one or more days.
 
-    A row is the first day of a period, the calls of each series, all calls, calls that
-    got 410, and the recorded hours. The gaps are the places and widths of periods that
-    were not recorded completely, with the missing shares.
+    Each of ``rows`` holds the first day of a period, the calls of each series, all
+    calls, the calls that got 410, and the recorded hours. Each of ``gaps`` holds the
+    place and width of a period that was not recorded completely, and the missing share.
     """
 
     def __init__(
@@ -126,6 +129,7 @@ def _make_periods(
             periods.append(Period(start, start + length * _DAY))
         period_of[start.date()] = periods[-1]
     for row in usage.callers:
+        # Calls in an access log have usually been recorded, too.
         if row.ignored or (row.is_logged and usage.covered):
             continue
         for counts in row.days:
@@ -140,7 +144,7 @@ def _make_periods(
 
 
 def _make_series(periods: Sequence[Period]) -> list[Series]:
-    """Return the series of the callers with the most calls, and that of all others."""
+    """Return the series of the callers with the most calls, and one of all others."""
     sums: Counter[_Name] = Counter()
     for period in periods:
         sums.update(period.calls)
@@ -173,12 +177,13 @@ def _draw_bars(series: Sequence[Series], maximum: int) -> None:
 def _find_end(
     policy: DeprecationPolicy | None, since: datetime, end: datetime
 ) -> datetime:
-    """Return the end of the axis: that of the window, or the last event of the plan in
-    half of its length after it.
+    """Return the end of the axis: after the report, and after near events of the plan.
+
+    An event is near if it is at most half of the report's days away.
     """
     near = end + (end - since) / 2
     events = [end, *(window.end for window in list_brownouts(policy, end, near))]
     if policy is not None and policy.sunset_at is not None:
         events.append(policy.sunset_at)
     last = max(event for event in events if event <= near)
-    return last + (end - since) / 40
+    return last + (end - since) / 40  # with some space after it

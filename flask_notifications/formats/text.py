@@ -1,7 +1,4 @@
-"""Results for people who read them in a terminal.
-
-The first line of a usage report is the verdict.
-"""
+"""Results for people who read them in a terminal."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -56,10 +53,10 @@ SUMMARIES = {
     "unknown": "Not known to be safe",
     "safe": "Safe to switch off",
 }
-# Callers of an operation that are listed.
+# The most callers of an operation that are listed.
 _LISTED = 10
-# Follows a wide character while widths are computed. Unprintable characters are
-# escaped, so no line contains it.
+# Takes the second column of a wide character while lines are wrapped. Unprintable
+# characters are escaped, so no line contains it.
 _PADDING = "\0"
 
 
@@ -77,7 +74,7 @@ def _format_verdict(report: "UsageReport") -> str:
 
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
-    """Return a report for people who read it in a terminal."""
+    """Return a usage report, whose first line is the verdict."""
     blocks = [wrap(_format_verdict(report))]
     for usage, groups in group_operations(report, plan):
         blocks.append(_format_operation(usage, groups, report.as_of))
@@ -85,9 +82,7 @@ def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
 
 
 def wrap(line: str, indent: str = "", *, hanging: str = "") -> str:
-    """Return a line as lines of whole words that fit the terminal's width, 80 columns
-    without one.
-    """
+    """Break a line between words to fit the terminal, or 80 columns without one."""
     filled = fill(
         _pad(line),
         get_terminal_size().columns,
@@ -100,9 +95,7 @@ def wrap(line: str, indent: str = "", *, hanging: str = "") -> str:
 
 
 def _pad(line: str) -> str:
-    """Return a line whose length is its width: characters such as ideographs take two
-    columns.
-    """
+    """Pad wide characters, such as ideographs, so that a line's length is its width."""
     characters = []
     for character in line:
         characters.append(character)
@@ -114,7 +107,10 @@ def _pad(line: str) -> str:
 def group_operations(
     report: "UsageReport", plan: Plan | None
 ) -> "Iterator[tuple[OperationUsage, list[CallerGroup]]]":
-    """Yield each operation with its callers; the plan has brownouts and exemptions."""
+    """Yield each operation with its callers.
+
+    If there is a plan, their states mention its brownouts and exemptions.
+    """
     policies = {operation.name: policy for operation, policy in (plan or {}).items()}
     for usage in report.operations:
         yield usage, group_callers(usage, policies.get(usage.name), report.until)
@@ -157,7 +153,7 @@ def _describe_caller(group: CallerGroup) -> str:
 
 
 def format_notice(notice: "Notice") -> str:
-    """Return a notice to one caller, which fits a terminal and a letter."""
+    """Return a notice to one caller, for a terminal or an e-mail."""
     blocks = [wrap(escape(notice.title))]
     for sentence in notice.sentences:
         blocks.append(wrap(escape(sentence)))
@@ -175,7 +171,7 @@ def format_notice(notice: "Notice") -> str:
 
 
 def list_examples(migration: "Migration") -> list[str]:
-    """Return the requests before and after, each with its heading; they are indented."""
+    """Return the requests before and after, indented, each below its heading."""
     examples = []
     for name, request in (("Before", migration.before), ("After", migration.after)):
         if request is not None:
@@ -184,10 +180,9 @@ def list_examples(migration: "Migration") -> list[str]:
 
 
 def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change] | None") -> str:
-    """Return the schedule of a plan, and the changes for callers if there are any since
-    another plan.
-    """
+    """Return the schedule of a plan, and its changes unless they are ``None``."""
     blocks = [wrap(f"{count(len(plan), 'operation')} on {moment(at)}")]
+    # Operations often share a policy, and its dates are formatted once.
     dates: dict[DeprecationPolicy, list[str]] = {}
     for operation, policy in plan.items():
         title = _format_title(operation)
@@ -220,7 +215,7 @@ def _format_finding(level: str, words: str) -> str:
 
 
 def _format_state(state: str, line: str, indent: str = "") -> str:
-    """Return a line that begins with a state, which is in its colour."""
+    """Return a line that begins with a state, with the state in its colour."""
     return wrap(line, indent, hanging="  ").replace(state, style(state), 1)
 
 
@@ -238,7 +233,7 @@ def _format_title(operation: Operation) -> str:
 def _format_policy(
     operation: Operation, policy: DeprecationPolicy, at: datetime, dates: Sequence[str]
 ) -> list[str]:
-    """Return the phase of an operation and its next change, its dates, and its headers."""
+    """Return the phase and next change of an operation, its dates and its headers."""
     phase = policy.phase(at)
     state = f"{phase}; {_describe_next(policy, at)}"
     headers = []
@@ -248,7 +243,7 @@ def _format_policy(
 
 
 def _format_dates(policy: DeprecationPolicy, at: datetime) -> list[str]:
-    """Return the dates of a policy, each with what happens then."""
+    """Return the dates of a policy, each with its event."""
     dates = [
         (event.start, _describe_event(event, policy)) for event in schedule(policy)
     ]

@@ -11,9 +11,9 @@ _DATES = ("deprecated_at", "sunset_at")
 
 
 def format_plan(plan: Plan) -> str:
-    """Return a file from which ``load_plan`` loads an equal plan.
+    """Return the content of a file from which ``load_plan`` loads an equal plan.
 
-    What all deprecated operations have is written once.
+    Dates and documentation that all deprecated operations share are written once.
     """
     tables = dump_plan(plan)["operations"]
     for table in tables:
@@ -33,9 +33,7 @@ def format_plan(plan: Plan) -> str:
 
 
 def _escape(content: str) -> str:
-    """Escape the control characters that TOML allows in strings, because a terminal
-    obeys them.
-    """
+    """Escape unprintable characters in TOML, because a terminal would obey them."""
     characters = []
     for character in content:
         if character.isprintable() or character == "\n":

@@ -1,6 +1,4 @@
-"""The usage report: whether each operation may be switched off, and the calls and
-coverage that say so.
-"""
+"""The usage report as HTML: verdicts, and the calls and coverage behind them."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -20,28 +18,27 @@ if TYPE_CHECKING:
     from flask_notifications.plans.operations import Operation
     from flask_notifications.usage.results import OperationUsage, UsageReport
 
-# Rows of a table that are shown at once; the others are in a part that opens.
+# The most rows of a table that are visible; a click shows the others.
 _ROWS = 15
-# Rows of a kind of table, and bars, in all operations together, and bytes of the page:
-# a larger one lists fewer rows.
+# The most rows of one kind of table, or bars, in all operations together; and the most
+# bytes of the page, which lists fewer rows to stay below.
 _LISTED, _BYTES = 2_000, 2_000_000
 
 
 def render_usage(
     report: "UsageReport", *, plan: Plan | None = None, title: str | None = None
 ) -> str:
-    """Return a report of usage as an HTML document: the verdicts, the reasons for them,
-    and what to do next.
+    """Return a usage report as an HTML document: verdicts, reasons, and next steps.
 
     The document has no scripts and loads nothing. It works with
     ``Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'``. It names
-    callers, so show it only to those who may know them.
+    callers, so show it only to people who may know them.
 
-    :param report: from ``flask_notifications.usage.read_usage``.
-    :param plan: the operations and their policies; its dates are drawn, and the effects
-        of its brownouts listed.
+    :param report: a report, as from ``flask_notifications.usage.read_usage``.
+    :param plan: the operations and their policies, to draw the dates and to list the
+        effects of brownouts; by default neither.
     :param title: the heading; by default the verdict on all operations.
-    :raises ValueError: naming the argument that does not fit.
+    :raises ValueError: an argument is invalid; the message names it.
     """
     require(hasattr(report, "operations"), "report", "a UsageReport", report)
     check_title(title)
@@ -89,9 +86,9 @@ def list_steps(
     policy: DeprecationPolicy | None,
     report: "UsageReport",
 ) -> list[str]:
-    """Return what to do next about an operation: to whom to write, and by when.
+    """Return the next steps for an operation: whom to write to, and by when.
 
-    The reasons of an unknown verdict say that themselves.
+    For an unknown verdict, the reasons already say what to do.
     """
     if usage.verdict == "safe":
         return [_say_end(policy, report.until)]
@@ -124,7 +121,7 @@ def list_steps(
 
 
 def _say_end(policy: DeprecationPolicy | None, now: datetime) -> str:
-    """Return what to do about an operation that nobody calls."""
+    """Return the next step for an operation that is safe to close."""
     if policy is not None and policy.phase(now) is Phase.SUNSET:
         return "It is closed: delete the view, and then its entry in the plan."
     if policy is not None and policy.enforce_sunset and policy.sunset_at is not None:
@@ -133,7 +130,7 @@ def _say_end(policy: DeprecationPolicy | None, now: datetime) -> str:
 
 
 def _say_deadline(policy: DeprecationPolicy | None, now: datetime) -> str:
-    """Return by when callers have to know, or an empty string without a date."""
+    """Return the next date that concerns callers, in words; empty if there is none."""
     event = None if policy is None else next_event(policy, now)
     if policy is not None and event is not None and event.phase is Phase.BROWNOUT:
         date, what = event.start, "brownout"
