@@ -235,7 +235,8 @@ def _suggest_value(line: str) -> str:
     return f"; write {key} = {value}"
 
 
-def _messages(expected: str) -> dict[str, Any]:
+def _describe_errors(expected: str) -> dict[str, Any]:
+    """Return the messages for each kind of error that marshmallow finds in a value."""
     return {
         "required": f"is missing; it must be {expected}",
         "null": f"must be {expected}, not null",
@@ -248,7 +249,7 @@ class _Value(fields.Raw):
     """A value of one type. The class that it is an argument of checks the rest."""
 
     def __init__(self, kind: type, expected: str, **options: Any) -> None:
-        super().__init__(error_messages=_messages(expected), **options)
+        super().__init__(error_messages=_describe_errors(expected), **options)
         self._kind = kind
 
     def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> Any:
@@ -257,14 +258,14 @@ class _Value(fields.Raw):
         return value
 
 
-_STRING = "a string in quotation marks"
-_String = partial(_Value, str, _STRING)
+_QUOTED = "a string in quotation marks"
+_String = partial(_Value, str, _QUOTED)
 _Boolean = partial(_Value, bool, "true or false, without quotation marks")
 
 
 class _Uri(_Value):
     def __init__(self) -> None:
-        super().__init__(str, _STRING, allow_none=True)
+        super().__init__(str, _QUOTED, allow_none=True)
 
     def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> Any:
         uri = super()._deserialize(value, *arguments, **options)
@@ -276,12 +277,12 @@ class _Uri(_Value):
 
 
 def _list_of(schema: type[Schema], expected: str, **options: Any) -> fields.Nested:
-    messages = _messages(expected)
+    messages = _describe_errors(expected)
     return fields.Nested(schema, many=True, error_messages=messages, **options)
 
 
 class _Hours(fields.Raw):
-    default_error_messages: dict[str, Any] = _messages(
+    default_error_messages: dict[str, Any] = _describe_errors(
         "a whole number of hours, such as 168 for a week"
     )
 
@@ -294,7 +295,7 @@ class _Hours(fields.Raw):
 class _Date(fields.AwareDateTime):
     """An aware datetime, or one written in ISO 8601 with an offset."""
 
-    default_error_messages: dict[str, Any] = _messages(
+    default_error_messages: dict[str, Any] = _describe_errors(
         "a date and time with an offset, such as 2027-07-01T09:00:00Z"
     )
 
@@ -316,10 +317,10 @@ class _Date(fields.AwareDateTime):
             raise ValidationError(str(error)) from error
 
 
-def _build(
+def _build_anyway(
     kind: Callable[..., Any], values: Mapping[str, Any], required: Iterable[str] = ()
 ) -> tuple[Any, list[_Error]]:
-    """Build an object, and return it with the errors in its values.
+    """Build an object in spite of wrong values, and return it with their errors.
 
     Whenever the constructor refuses a value, it is replaced and the constructor called
     again. Required values that are missing are replaced without an error.
@@ -334,12 +335,13 @@ def _build(
             return kind(**arguments), errors
         except ValueError as error:
             message = str(error)
-            key = message.partition(" ")[0]
+            key = message.partition(" ")[0]  # the name of the argument
             errors.append((key, message))
             arguments |= _REPLACEMENTS.get(key, {key: None})
 
 
-def _add(messages: _Messages, place: Place, message: str) -> None:
+def _add_message(messages: _Messages, place: Place, message: str) -> None:
+    """Add a message to those that are nested by place."""
     *outer, key = place
     for part in outer:
         messages = messages.setdefault(part, {})
@@ -368,7 +370,9 @@ class _TableSchema(Schema):
         messages: _Messages = {}
         for key in original:
             if key not in self.fields:
-                _add(messages, (key,), f"is not a known key; {self._suggest(key)}")
+                _add_message(
+                    messages, (key,), f"is not a known key; {self._suggest(key)}"
+                )
         self.complete(data, original, messages)
         if messages:
             raise ValidationError(messages)
@@ -399,7 +403,7 @@ class _BrownoutSchema(_TableSchema):
         except ValueError as error:
             key, _space, words = str(error).partition(" ")
             place = "every_hours" if key == "every" else key
-            _add(messages, (place,), f"{place} {words}")
+            _add_message(messages, (place,), f"{place} {words}")
 
 
 class _ExemptionSchema(_TableSchema):
@@ -410,9 +414,9 @@ class _ExemptionSchema(_TableSchema):
     def complete(
         self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
     ) -> None:
-        exemption, errors = _build(Exemption, data, self.fields)
+        exemption, errors = _build_anyway(Exemption, data, self.fields)
         for key, message in errors:
-            _add(messages, (key,), message)
+            _add_message(messages, (key,), message)
         if not errors and self.fields.keys() <= original.keys():
             data["built"] = exemption
 
@@ -435,7 +439,7 @@ class _PolicySchema(_TableSchema):
             if tables is not None:
                 data[key] = [table["built"] for table in tables if "built" in table]
         for key, message in _find_conflicts(data):
-            _add(messages, (key,), message)
+            _add_message(messages, (key,), message)
             del data[key]
         # Not the default, which need not fit the other values of the table.
         for key in _POLICY_KEYS:
@@ -461,16 +465,16 @@ class _OperationSchema(_PolicySchema):
         values = _pick(_OPERATION_KEYS, data)
         if "path" not in values:
             values.pop("successor", None)
-        operation, errors = _build(Operation, values, ("name", "method", "path"))
+        operation, errors = _build_anyway(Operation, values, ("name", "method", "path"))
         for key, message in errors:
-            _add(messages, (key,), message)
+            _add_message(messages, (key,), message)
             del data[key]
         if {"method", "path"} <= data.keys():
             data["operation"] = operation
         if not data.get("live"):
             return
         for key, message in find_live_errors(data):
-            _add(messages, (key,), message)
+            _add_message(messages, (key,), message)
 
 
 class PlanSchema(_PolicySchema):
@@ -492,7 +496,9 @@ class PlanSchema(_PolicySchema):
         if "operations" in original:
             for key in _PREFIX_KEYS:
                 if key in original:
-                    _add(messages, (key,), f"{key} is for plans without operations")
+                    _add_message(
+                        messages, (key,), f"{key} is for plans without operations"
+                    )
             entries = data.get("operations", [])
             _refuse_repeated(entries, messages)
         else:
@@ -500,7 +506,7 @@ class PlanSchema(_PolicySchema):
                 try:
                     notification_operations(**_pick([key], data))
                 except ValueError as error:
-                    _add(messages, (key,), str(error))
+                    _add_message(messages, (key,), str(error))
                     del data[key]
             operations = notification_operations(**_pick(_PREFIX_KEYS, data))
             entries = [{"operation": operation} for operation in operations]
@@ -528,7 +534,7 @@ def _find_conflicts(data: Mapping[str, Any]) -> list[_Error]:
         for brownout in values.get("brownouts", ())
         if brownout.every is None or brownout.until is not None
     ]
-    return _build(DeprecationPolicy, values, ("deprecated_at",))[1]
+    return _build_anyway(DeprecationPolicy, values, ("deprecated_at",))[1]
 
 
 def _build_policies(
@@ -551,11 +557,11 @@ def _build_policies(
     for wrong in errors.values():
         inherited = [error for error in inherited if error in wrong]
     for key, message in inherited:
-        _add(messages, (key,), message)
+        _add_message(messages, (key,), message)
     for index, wrong in errors.items():
         for key, message in wrong:
             if (key, message) not in inherited:
-                _add(messages, ("operations", index, key), message)
+                _add_message(messages, ("operations", index, key), message)
     return plan
 
 
@@ -563,7 +569,7 @@ def _build_policy(
     values: Mapping[str, Any],
 ) -> tuple[DeprecationPolicy, list[_Error]]:
     """Return a policy and the errors between its values, each of which is valid."""
-    policy, errors = _build(
+    policy, errors = _build_anyway(
         DeprecationPolicy, _pick(_POLICY_KEYS, values), ("deprecated_at",)
     )
     if "deprecated_at" not in values:
@@ -582,7 +588,7 @@ def _refuse_repeated(entries: list[dict[str, Any]], messages: _Messages) -> None
         first = names.setdefault(name, index)
         if first != index:
             message = f"name must differ from that of operation {first}: {name!r}"
-            _add(messages, ("operations", index, "name"), message)
+            _add_message(messages, ("operations", index, "name"), message)
         if "operation" in entry:
             indexes.append(index)
             operations.append((entry["operation"], bool(entry.get("live"))))
@@ -592,7 +598,7 @@ def _refuse_repeated(entries: list[dict[str, Any]], messages: _Messages) -> None
             f"path must differ from that of operation {first} in {clash.difference}:"
             f" {entries[index]['path']!r}"
         )
-        _add(messages, ("operations", index, "path"), message)
+        _add_message(messages, ("operations", index, "path"), message)
 
 
 def _pick(keys: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
