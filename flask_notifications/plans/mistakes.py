@@ -11,7 +11,7 @@ from .policy import DeprecationPolicy
 
 # Callers need so much time to hear of a deprecation before the first brownout, and
 # clients that retry do not notice a brownout that is shorter than this.
-_NOTICE, _SHORTEST = timedelta(days=14), timedelta(minutes=5)
+_LEAST_NOTICE, _LEAST_LENGTH = timedelta(days=14), timedelta(minutes=5)
 # Headers in which clients spell a version in more ways than a live operation matches.
 _MEDIA_TYPES = frozenset({"accept", "content-type"})
 
@@ -34,7 +34,7 @@ def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
             warnings.append(f"{operation.name}: {mistake}")
     if not deprecated:
         return ["no operation of the plan is deprecated"]
-    return [*warnings, *_enforcement_warnings(deprecated)]
+    return [*warnings, *_find_partial_enforcement(deprecated)]
 
 
 def _find_media_types(live: Operation) -> Iterator[str]:
@@ -49,17 +49,17 @@ def _find_media_types(live: Operation) -> Iterator[str]:
 def _find_wrong_dates(policy: DeprecationPolicy, at: datetime) -> Iterator[str]:
     for brownout in policy.brownouts:
         length = brownout.end - brownout.start
-        if length < _SHORTEST:
+        if length < _LEAST_LENGTH:
             yield (
                 f"the brownout of {moment(brownout.start)} lasts {duration(length)};"
-                f" retries survive less than {duration(_SHORTEST)}"
+                f" retries survive less than {duration(_LEAST_LENGTH)}"
             )
     if policy.windows:
         start = policy.windows[0].start
-        if start - policy.deprecated_at < _NOTICE:
+        if start - policy.deprecated_at < _LEAST_NOTICE:
             yield (
                 f"the first brownout, of {moment(start)}, is less than"
-                f" {duration(_NOTICE)} after deprecated_at"
+                f" {duration(_LEAST_NOTICE)} after deprecated_at"
             )
     sunset_at = policy.sunset_at
     if sunset_at is not None and sunset_at <= at and not policy.enforce_sunset:
@@ -69,7 +69,7 @@ def _find_wrong_dates(policy: DeprecationPolicy, at: datetime) -> Iterator[str]:
         )
 
 
-def _enforcement_warnings(
+def _find_partial_enforcement(
     deprecated: Mapping[Operation, DeprecationPolicy],
 ) -> Iterator[str]:
     """Yield the operations that enforce a sunset, unlike others with the same dates.
