@@ -120,7 +120,7 @@ class NotificationService(Generic[Caller]):
         except Exception as error:  # noqa: BLE001 - every exception of a storage becomes a response, never a crash
             if not isinstance(error, _EXPECTED) and self._is_debugging():
                 _raise_mistake(error)
-            response, description = self._failure(error)
+            response, description = self._respond_to_failure(error)
         _log(description)  # after ``except``, which holds the exception
         return response
 
@@ -139,12 +139,7 @@ class NotificationService(Generic[Caller]):
                 )
                 if caller is None:
                     return self._problems.respond("session_invalid")
-                if self._identify is not None:
-                    label = clean_label(
-                        find_label(self._identify, caller), [session.value]
-                    )
-                    if label is not None:
-                        context[CALLER] = label
+                self._label(caller, session, context)
                 records = refuse_deferred(
                     read(storage, caller), "a storage", may_generate=True
                 )
@@ -164,7 +159,17 @@ class NotificationService(Generic[Caller]):
             raise TypeError(message)
         return response
 
-    def _failure(self, error: Exception) -> tuple[PlainResponse, str | None]:
+    def _label(
+        self, caller: Caller, session: SessionCredential, context: Context
+    ) -> None:
+        """Let ``identify`` label the caller for observers."""
+        if self._identify is not None:
+            label = find_label(self._identify, caller)
+            cleaned = clean_label(label, [session.value])
+            if cleaned is not None:
+                context[CALLER] = cleaned
+
+    def _respond_to_failure(self, error: Exception) -> tuple[PlainResponse, str | None]:
         """Return the response to an exception, and what to log about it or ``None``."""
         code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
         if isinstance(error, AccessDenied | AccountNotFound):
