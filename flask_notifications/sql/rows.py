@@ -29,26 +29,26 @@ from .outages import is_outage
 _BATCH = 1_000
 
 # The execution option of a statement that is read with a cursor of PostgreSQL; its
-# value is a ``_Fetch``.
-_FETCH = "flask_notifications_fetch"
+# value is a ``_ServerCursor``.
+_CURSOR_OPTION = "flask_notifications_fetch"
 # The execution option of a statement whose rows MySQL streams, and of the connection
 # meanwhile.
-_STREAM = "flask_notifications_stream"
-_STREAMING = "flask_notifications_streaming"
+_STREAM_OPTION = "flask_notifications_stream"
+_IS_STREAMING_OPTION = "flask_notifications_streaming"
 # The execution options of a statement whose rows the driver must not stream, even if
 # the engine or the statement asks for that.
 _AT_ONCE = {"stream_results": False, "yield_per": None}
 
-Values = Mapping[str, Any]
+Parameters = Mapping[str, Any]
 Batches = Generator[Sequence[Row[Any]], None, None]
-Execute = Callable[[Any, str, Any, ExecutionContext], bool | None]
+Listener = Callable[[Any, str, Any, ExecutionContext], bool | None]
 
 
 @dataclass(slots=True)
-class _Fetch:
+class _ServerCursor:
     """The name of a cursor of PostgreSQL, and whether it exists."""
 
-    cursor: str
+    name: str
     is_declared: bool = False
 
 
@@ -57,9 +57,9 @@ def prepare_engine(engine: Engine) -> None:
 
     That may be repeated, because SQLAlchemy adds a listener only once.
     """
-    execute = _EXECUTE.get(engine.dialect.name)
-    if execute is not None:
-        event.listen(engine.dialect, "do_execute", execute)
+    listener = _LISTENERS.get(engine.dialect.name)
+    if listener is not None:
+        event.listen(engine.dialect, "do_execute", listener)
 
 
 class RowReader:
@@ -75,7 +75,7 @@ class RowReader:
         self._reads: list[Batches] = []
         self._numbers = count(1)
 
-    def read_first(self, statement: Executable, values: Values) -> Row[Any] | None:
+    def read_first(self, statement: Executable, values: Parameters) -> Row[Any] | None:
         """Return the first row of a statement, or ``None``."""
         try:
             return self._connection.execute(
@@ -85,7 +85,7 @@ class RowReader:
             self._recover(error)
             raise
 
-    def read_batches(self, statement: Executable, values: Values) -> Batches:
+    def read_batches(self, statement: Executable, values: Parameters) -> Batches:
         """Yield the rows of a statement in batches."""
         batches = self._read(statement, values)
         self._reads.append(batches)
@@ -97,17 +97,17 @@ class RowReader:
             for batches in self._reads:
                 batches.close()
 
-    def _read(self, statement: Executable, values: Values) -> Batches:
-        read = self._stream
+    def _read(self, statement: Executable, values: Parameters) -> Batches:
+        read = self._read_stream
         if self._connection.dialect.name == "postgresql":
-            read = self._fetch
+            read = self._read_with_cursor
         try:
             yield from read(statement, values)
         except (DBAPIError, OSError) as error:
             self._recover(error)
             raise
 
-    def _stream(self, statement: Executable, values: Values) -> Batches:
+    def _read_stream(self, statement: Executable, values: Parameters) -> Batches:
         try:
             dialect = self._connection.dialect
             options: dict[str, Any] = _AT_ONCE
@@ -115,22 +115,22 @@ class RowReader:
                 dialect.supports_server_side_cursors
                 and dialect.driver != "mariadbconnector"
             ):
-                options = {"yield_per": _BATCH, _STREAM: True}
+                options = {"yield_per": _BATCH, _STREAM_OPTION: True}
             with self._connection.execute(
                 statement, values, execution_options=options
             ) as result:
                 while rows := result.fetchmany(_BATCH):
                     yield rows
         finally:  # ``_execute_on_mysql`` has set it
-            if self._connection.get_execution_options().get(_STREAMING):
-                self._connection.execution_options(**{_STREAMING: False})
+            if self._connection.get_execution_options().get(_IS_STREAMING_OPTION):
+                self._connection.execution_options(**{_IS_STREAMING_OPTION: False})
 
-    def _fetch(self, statement: Executable, values: Values) -> Batches:
+    def _read_with_cursor(self, statement: Executable, values: Parameters) -> Batches:
         is_autocommit = self._is_autocommit()
         if is_autocommit:  # a cursor needs a transaction
             self._connection.exec_driver_sql("BEGIN")
-        fetch = _Fetch(f"flask_notifications_{next(self._numbers)}")
-        options = {_FETCH: fetch, **_AT_ONCE}
+        server_cursor = _ServerCursor(f"flask_notifications_{next(self._numbers)}")
+        options = {_CURSOR_OPTION: server_cursor, **_AT_ONCE}
         is_complete = False
         try:
             while not is_complete:
@@ -139,7 +139,7 @@ class RowReader:
                 ).all()
                 yield rows
                 # Without a cursor, another listener has read all rows at once.
-                is_complete = len(rows) < _BATCH or not fetch.is_declared
+                is_complete = len(rows) < _BATCH or not server_cursor.is_declared
         finally:
             if is_autocommit:
                 self._roll_back()
@@ -168,19 +168,18 @@ class RowReader:
 def _execute_on_postgresql(
     cursor: Any, statement: str, parameters: Any, context: ExecutionContext
 ) -> bool | None:
-    """Fetch the next batch of a statement with a cursor, if ``_FETCH`` is set.
+    """Fetch the next batch of a statement with a cursor, if ``_CURSOR_OPTION`` is set.
 
     Return ``True`` to SQLAlchemy if there is nothing left for it to execute.
     """
-    fetch: _Fetch | None = context.execution_options.get(_FETCH)
-    if fetch is None:
+    server_cursor: _ServerCursor | None = context.execution_options.get(_CURSOR_OPTION)
+    if server_cursor is None:
         return None
-    if not fetch.is_declared:
-        cursor.execute(
-            f"DECLARE {fetch.cursor} NO SCROLL CURSOR FOR {statement}", parameters
-        )
-        fetch.is_declared = True
-    cursor.execute(f"FETCH FORWARD {_BATCH} FROM {fetch.cursor}")
+    name = server_cursor.name
+    if not server_cursor.is_declared:
+        cursor.execute(f"DECLARE {name} NO SCROLL CURSOR FOR {statement}", parameters)
+        server_cursor.is_declared = True
+    cursor.execute(f"FETCH FORWARD {_BATCH} FROM {name}")
     return True
 
 
@@ -189,17 +188,17 @@ def _execute_on_mysql(
 ) -> None:
     """Refuse a statement on a connection that is streaming rows."""
     connection = context.root_connection
-    if connection.get_execution_options().get(_STREAMING):
+    if connection.get_execution_options().get(_IS_STREAMING_OPTION):
         message = (
             "no statement can be executed on this connection until all rows of the last"
             " one have been read"
         )
         raise RuntimeError(message)
-    if context.execution_options.get(_STREAM):
-        connection.execution_options(**{_STREAMING: True})
+    if context.execution_options.get(_STREAM_OPTION):
+        connection.execution_options(**{_IS_STREAMING_OPTION: True})
 
 
-_EXECUTE: dict[str, Execute] = {
+_LISTENERS: dict[str, Listener] = {
     "postgresql": _execute_on_postgresql,
     "mysql": _execute_on_mysql,
     "mariadb": _execute_on_mysql,

@@ -23,7 +23,7 @@ from flask_notifications.serving.storage import (
 from flask_notifications.validation import require
 
 from .outages import is_outage
-from .rows import RowReader, Values, prepare_engine
+from .rows import Parameters, RowReader, prepare_engine
 
 MaySeeAccount = Callable[[Row[Any], str], bool]
 
@@ -91,18 +91,18 @@ class SQLAlchemyStorage:
         self._engine = engine
         self._reader: RowReader | None = None
         self._may_see_account = may_see_account
-        self._session_query = self._statement(
+        self._session_query = self._make_statement(
             "session_query", session_query, "session_id"
         )
-        self._current_user_query = self._statement(
+        self._current_user_query = self._make_statement(
             "current_user_query", current_user_query
         )
-        self._account_query = self._statement(
+        self._account_query = self._make_statement(
             "account_query", account_query, "account_id"
         )
         self._account_exists_query = None
         if account_exists_query is not None:
-            self._account_exists_query = self._statement(
+            self._account_exists_query = self._make_statement(
                 "account_exists_query", account_exists_query, "account_id"
             )
 
@@ -184,7 +184,7 @@ class SQLAlchemyStorage:
                 raise StorageUnavailable from error
             raise
 
-    def _statement(
+    def _make_statement(
         self, name: str, query: str | Executable, parameter: str | None = None
     ) -> Executable:
         """Return a query as a statement, which must have the parameter."""
@@ -226,7 +226,7 @@ def _require_truth_value(value: object) -> bool:
 
 
 def _read_records(
-    reader: RowReader, statement: Executable, values: Values
+    reader: RowReader, statement: Executable, values: Parameters
 ) -> Generator[Record, None, None]:
     with closing(reader.read_batches(statement, values)) as batches:
         for rows in filter(None, batches):
