@@ -247,10 +247,13 @@ class DeprecationMiddleware:
             exemption = policy.exemption(caller, at)
         announcement = self._announcements[match.operation.name]
         mount, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
-        if mount or match.parameters or exemption is not None:
-            announcement = announcement.headers.announce(
-                match.successor, _encode_mount(mount), exemption
-            )
+        is_usual = not mount and exemption is None
+        if match.parameters or not is_usual:
+            successor = match.successor
+            if not is_usual or successor != announcement.successor:
+                announcement = announcement.headers.announce(
+                    successor, _encode_mount(mount), exemption
+                )
         # The decision records the path that the application gets.
         if match.operation.rewrite_path and not match.is_lookalike:
             path = match.path

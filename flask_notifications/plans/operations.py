@@ -224,7 +224,9 @@ class Match(NamedTuple):
             return uri
         if not self.is_safe:
             return None
-        return fill_in(uri, self.parameters)
+        if "{" in uri or REST in uri:
+            uri = fill_in(uri, self.parameters)
+        return uri
 
     @property
     def is_safe(self) -> bool:
