@@ -230,19 +230,12 @@ DISTURBANCES: dict[str, tuple[frozenset[str], Disturbance]] = {
 def play(stage: Stage, seconds: float, counts: Counter[str]) -> list[str]:
     """Play rounds until the time is over or a guarantee is violated, count situations,
     and return the violations.
-
-    Workers are killed in the first third of the time only, and measured in the rest.
     """
     end = time.monotonic() + seconds
     sizes: dict[int, tuple[int, int]] = {}
-    names = list(DISTURBANCES)
-    while (left := end - time.monotonic()) > 0:
-        is_settled = left < seconds * 2 / 3
-        if is_settled and "a worker killed" in names:
-            names.remove("a worker killed")
-        broken = play_round(stage, stage.chance.choice(names), counts)
-        if is_settled:
-            broken += find_growth(stage, sizes)
+    while time.monotonic() < end:
+        name = stage.chance.choice(list(DISTURBANCES))
+        broken = play_round(stage, name, counts) + find_growth(stage, sizes)
         if broken:
             return broken
     return find_leaks(stage.server.written())

@@ -34,7 +34,6 @@ PLAN = dict.fromkeys(OPERATIONS, POLICY)
 outcomes: dict[str, list[str]] = {}  # by the test's ID: one for each of its phases
 requests: list[str] = []
 calls: list[Call] = []
-announced: list[str] = []
 
 
 def pytest_configure() -> None:
@@ -48,15 +47,10 @@ def pytest_configure() -> None:
     def call_retired(
         self: Any, environ: WSGIEnvironment, start_response: StartResponse
     ) -> Iterable[bytes]:
-        def start(status: str, headers: list[tuple[str, str]], *info: Any) -> Any:
-            announced.extend(value for name, value in headers if name == "Deprecation")
-            return start_response(status, headers, *info)
-
         requests.append(environ["PATH_INFO"])
         app = partial(call, self)
-        return DeprecationMiddleware(app, PLAN, observers=[calls.append])(
-            environ, start
-        )
+        retired = DeprecationMiddleware(app, PLAN, observers=[calls.append])
+        return retired(environ, start_response)
 
     applications.__call__ = call_retired
 
@@ -66,7 +60,5 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    started = sum(call.status is not None for call in calls)
     result = {"outcomes": outcomes, "requests": len(requests), "matched": len(calls)}
-    result |= {"started": started, "announced": announced}
     Path(os.environ["REPORT"]).write_text(json.dumps(result))

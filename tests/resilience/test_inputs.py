@@ -73,14 +73,11 @@ def exchange(server: Server, request: bytes) -> str:
     """Send a request, check that the response to an operation links to its successor,
     and return the outcome.
     """
-    received = server.exchange(request)
-    successor = b"Account" if request.startswith(b"POST") else b"CurrentUser"
-    link = b'\r\nLink: </API/Notification/%b>; rel="successor-version"' % successor
-    response = response_of(received)
-    is_matched = bool(response.all("Deprecation"))
-    assert (link in received) == is_matched
-    if not is_matched:
+    response = response_of(server.exchange(request))
+    if not response.all("Deprecation"):
         return UNMATCHED
+    name = "Account" if request.startswith(b"POST") else "CurrentUser"
+    assert response.one("Link").startswith(f"</API/Notification/{name}>; rel=")
     if response.body == NOTIFICATIONS:
         return RECORDS
     return str(response.json["code"])
