@@ -107,8 +107,8 @@ def test_a_label_has_the_credential_that_it_needs(
 def test_nginx_passes_the_name_in_a_client_certificate(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    issued = authority.issue_cert("127.0.0.1")
-    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    server = authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem
+    server.write_to_path(tmp_path / "server.pem")
     tls = (
         f"ssl_certificate {tmp_path}/server.pem; ssl_certificate_key {tmp_path}/server.pem; "
         f"ssl_client_certificate {tmp_path}/ca.pem; ssl_verify_client on"
@@ -121,14 +121,14 @@ def test_nginx_passes_the_name_in_a_client_certificate(tmp_path: Path) -> None:
         proxying(site, origin.port, tmp_path / "proxy", tls=tls) as proxy,
     ):
         for name, status in (("warehouse", 200), ("other", 410)):
-            issued = authority.issue_cert(f"{name}@example.com", common_name=name)
-            file = tmp_path / f"{name}.pem"
-            issued.private_key_and_cert_chain_pem.write_to_path(file)
+            client = authority.issue_cert(f"{name}@example.com", common_name=name)
+            file = str(tmp_path / f"{name}.pem")
+            client.private_key_and_cert_chain_pem.write_to_path(file)
             response = requests.get(
                 f"https://127.0.0.1:{proxy.port}/certificate_name",
                 timeout=PATIENCE,
                 headers=forged,
-                cert=str(file),
+                cert=file,
                 verify=str(tmp_path / "ca.pem"),
             )
             assert response.status_code == status
