@@ -103,6 +103,7 @@ def test_an_encoded_digest_is_removed() -> None:
         ({"HTTP_HOST": ""}, "http://api.example:80/?{}", True),
         ({"HTTP_HOST": "api.example:x"}, "http://api.example/?{}", False),
         ({"wsgi.url_scheme": "https"}, "https://api.example:443/?{}", True),
+        ({"wsgi.url_scheme": "https"}, "http://api.example/?{}", False),
         ({"HTTP_X_FORWARDED_PROTO": "HTTPS"}, "http://api.example/?{}", False),
         ({"HTTP_X_FORWARDED_PROTO": "http, https"}, "http://api.example/?{}", False),
         ({"HTTP_X_FORWARDED_PROTO": "https"}, "https://api.example/?{}", True),
