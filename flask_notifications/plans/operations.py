@@ -492,8 +492,8 @@ class OperationTable:
                 continue
             rivals = self._find_operations(path)
             if not any(rival.template.shape.conditions for rival in rivals):
-                own = operation.method
-                for method in _READY_METHODS.get(own, (own,)):
+                methods = (operation.method,)
+                for method in _READY_METHODS.get(operation.method, methods):
                     matches = self._choose(rivals, method, path, SentValues({}))
                     self._ready[method, path] = matches
 
@@ -529,11 +529,11 @@ class OperationTable:
         is_ordinary = _is_ordinary(path)
         if is_ordinary and not operations:
             return []
-        sent = SentValues(environ)
-        strict = self._choose(operations, method, path, sent)
+        values = SentValues(environ)
+        strict = self._choose(operations, method, path, values)
         if is_ordinary or self._is_surely_live(strict, path):
             return strict
-        return self._add_lookalikes(strict, method, path, sent)
+        return self._add_lookalikes(strict, method, path, values)
 
     def _add_lookalikes(
         self, strict: list[Match], method: str, path: str, sent: SentValues
