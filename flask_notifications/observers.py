@@ -12,7 +12,7 @@ from wsgiref.types import WSGIEnvironment
 
 from .deferred import is_deferring, refuse_deferred
 from .headers import TOKEN
-from .log import describe_exception, log_error
+from .log import describe_exception
 from .plans.operations import Operation
 from .plans.policy import DeprecationPolicy, Phase
 from .sessions.credential import Source
@@ -89,14 +89,6 @@ def check_identify(identify: object, source: str) -> None:
     if identify is not None:
         expected = f"an ordinary function from {source} to a label"
         require_function("identify", identify, expected)
-
-
-def find_label(identify: Callable[[Any], Any], source: object) -> object:
-    """Return the result of ``identify``, or log its failure and return ``None``."""
-    label, failure = ask_label(identify, source)
-    if failure is not None:
-        log_error("identify: %s", failure)
-    return label
 
 
 def ask_label(

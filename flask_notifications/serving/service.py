@@ -11,7 +11,7 @@ from typing import Any, Generic, NoReturn
 
 from flask_notifications.deferred import is_asynchronous, is_deferring, refuse_deferred
 from flask_notifications.log import describe_exception, log_error
-from flask_notifications.observers import check_identify, find_label
+from flask_notifications.observers import ask_label, check_identify
 from flask_notifications.problems import Problems, retry_after
 from flask_notifications.responses import VARY, PlainResponse, build_response
 from flask_notifications.sessions.credential import (
@@ -164,10 +164,12 @@ class NotificationService(Generic[Caller]):
     ) -> None:
         """Let ``identify`` label the caller for observers."""
         if self._identify is not None:
-            label = find_label(self._identify, caller)
-            cleaned = clean_label(label, [session.value])
-            if cleaned is not None:
-                context[CALLER] = cleaned
+            result, failure = ask_label(self._identify, caller)
+            if failure is not None:
+                log_error("identify: %s", failure)
+            label = clean_label(result, [session.value])
+            if label is not None:
+                context[CALLER] = label
 
     def _respond_to_failure(self, error: Exception) -> tuple[PlainResponse, str | None]:
         """Return the response to an exception, and what to log about it or ``None``."""
@@ -211,10 +213,11 @@ def _check_storage(storage: object) -> None:
     )
     # By its name, what each method must not be: the two that return records may be
     # generator functions.
-    refusals = {"resolve_session": is_deferring}
-    refusals |= dict.fromkeys(
-        ("current_user_notifications", "account_notifications"), is_asynchronous
-    )
+    refusals = {
+        "resolve_session": is_deferring,
+        "current_user_notifications": is_asynchronous,
+        "account_notifications": is_asynchronous,
+    }
     if is_transactional(storage):
         refusals["unit_of_work"] = is_deferring
     for name, is_refused in refusals.items():
