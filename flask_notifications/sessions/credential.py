@@ -163,8 +163,9 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
     masked = query
     if digests:
         members = query.split("&")
-        replaced = [digests.get(member, member) for member in members]
-        environ["QUERY_STRING"] = "&".join(replaced)
+        environ["QUERY_STRING"] = "&".join(
+            digests.get(member, member) for member in members
+        )
         masked = redact_query(members, digests)
     redact_environ(environ, query, masked)
     if isinstance(session, SessionCredential):

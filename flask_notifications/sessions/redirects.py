@@ -121,7 +121,6 @@ def _join_neighbours(removed: re.Match[str]) -> str:
     if after is None:  # the digest is only the beginning of a member
         return before
     is_first = before == "?" or before.lower().endswith("3f")
-    is_same_query = len(before) == len(after)
-    if is_first and is_same_query:
+    if is_first and len(before) == len(after):
         return before
     return after
