@@ -143,7 +143,7 @@ class _Reader:
                 self.errors += [f"{error} ({end})" for error in errors]
         names: set[str] = set()
         plan: dict[Operation, DeprecationPolicy | None] = {}
-        for entry in self._choose(deprecated):
+        for entry in self._select_entries(deprecated):
             operation = entry.operation
             name = operation.name
             if name in names:
@@ -154,7 +154,7 @@ class _Reader:
             plan[replace(operation, name=name)] = entry.policy
         return plan
 
-    def _choose(self, deprecated: Overlaps) -> list[_Entry]:
+    def _select_entries(self, deprecated: Overlaps) -> list[_Entry]:
         """Return the entries that belong in the plan, one for the same requests.
 
         Those are the deprecated operations, and live ones whose requests they take.
@@ -375,7 +375,10 @@ def _widen(path: str) -> str:
     for index, segment in enumerate(segments):
         if index and not _LITERAL.fullmatch(segment):
             segments[index] = f"{{{index}}}"
-    return "/".join(segments) + "/" * path.endswith("/")
+    widened = "/".join(segments)
+    if path.endswith("/"):
+        widened += "/"
+    return widened
 
 
 def _is_taken(operation: Operation, deprecated: Overlaps) -> bool:

@@ -100,12 +100,14 @@ class _Writer:
                 if mark is not None:
                     fields = additional if declaration.is_additional else marked
                     fields[declaration.key] = self._describe(declaration, mark)
-                    item = declaration.item
+            if not marked and not additional:
+                continue
+            # All declarations of a path have the same item.
+            item = declarations[0].item
             if additional:
                 key = "additionalOperations"
                 marked[key] = {**item[key], **additional}
-            if marked:
-                written["paths"][declaration.path] = {**item, **marked}
+            written["paths"][declarations[0].path] = {**item, **marked}
         return written
 
     def _find(self, declaration: Declaration) -> _Mark | None:
