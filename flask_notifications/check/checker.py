@@ -149,7 +149,9 @@ def check_url(
         findings += _check_presence(response, links_of_url)
     findings += _check_dates(response)
     for value, reason in invalid:
-        findings.append(_find("link-invalid", f"Link {value!r} is invalid: {reason}"))
+        findings.append(
+            _make_finding("link-invalid", f"Link {value!r} is invalid: {reason}")
+        )
     findings += _check_cors(response)
     findings += _check_gone(response, candidates)
     if method == "GET":
@@ -161,7 +163,7 @@ def check_url(
             method, response, links_of_url, candidates
         )
         for difference in differences:
-            findings.append(_find("plan-differs", f"{difference}."))
+            findings.append(_make_finding("plan-differs", f"{difference}."))
     findings.sort(key=lambda finding: _LEVELS.index(finding.level))
     announced: list[tuple[str, str]] = []
     for name in _CHECKED:
@@ -185,7 +187,7 @@ def _shorten(message: str) -> str:
     return f"{message[:_BEGIN]} … {message[-_END:]}"
 
 
-def _find(code: str, problem: str) -> Finding:
+def _make_finding(code: str, problem: str) -> Finding:
     level, end = _CODES[code]
     return Finding(code, level, f"{problem} {end}")
 
@@ -193,13 +195,15 @@ def _find(code: str, problem: str) -> Finding:
 def _check_presence(response: LiveResponse, links: Sequence[Link]) -> Iterator[Finding]:
     if not response.values("Deprecation"):
         remedy = "Send the date of the deprecation, as in 'Deprecation: @1767225600'"
-        yield _find("deprecation-missing", f"There is no Deprecation header. {remedy}")
+        yield _make_finding(
+            "deprecation-missing", f"There is no Deprecation header. {remedy}"
+        )
     for relation, code in (
         ("successor-version", "successor-missing"),
         ("deprecation", "documentation-missing"),
     ):
         if not any(relation in link.relations for link in links):
-            yield _find(code, f'No Link has rel="{relation}".')
+            yield _make_finding(code, f'No Link has rel="{relation}".')
 
 
 def _check_dates(response: LiveResponse) -> Iterator[Finding]:
@@ -209,7 +213,7 @@ def _check_dates(response: LiveResponse) -> Iterator[Finding]:
         deprecation = response.values("Deprecation")[0]
         sunset = response.values("Sunset")[0]
         if parse_sunset(sunset) < parse_deprecation(deprecation):
-            yield _find(
+            yield _make_finding(
                 "sunset-before-deprecation",
                 f"Sunset {sunset!r} is before Deprecation {deprecation!r}.",
             )
@@ -224,12 +228,12 @@ def _check_date(
             f"There are {len(values)} {name} headers, "
             "which together are one invalid value."
         )
-        yield _find(f"{name.lower()}-repeated", problem)
+        yield _make_finding(f"{name.lower()}-repeated", problem)
     for value in values:
         try:
             parse(value)
         except ValueError as error:
-            yield _find(f"{name.lower()}-invalid", f"{error}")
+            yield _make_finding(f"{name.lower()}-invalid", f"{error}")
 
 
 def _check_gone(
@@ -238,13 +242,13 @@ def _check_gone(
     if response.status != 410:
         return
     if "no-store" not in _members(response, "Cache-Control"):
-        yield _find(
+        yield _make_finding(
             "gone-cacheable", "Caches may keep this 410 after a brownout is over."
         )
     phases = [candidate.phase for candidate in candidates]
     phases.append(response.code)
     if Phase.BROWNOUT in phases and not response.values("Retry-After"):
-        yield _find(
+        yield _make_finding(
             "gone-without-retry-after", "This 410 of a brownout has no Retry-After."
         )
 
@@ -268,7 +272,7 @@ def _check_cors(response: LiveResponse) -> Iterator[Finding]:
             "Scripts of other origins may read the response, "
             f"but not {', '.join(hidden)}."
         )
-        yield _find("cors-not-exposed", problem)
+        yield _make_finding("cors-not-exposed", problem)
 
 
 def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:
@@ -276,7 +280,7 @@ def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]
     try:
         head = fetcher.fetch("HEAD", response.url)
     except Unreachable as error:
-        yield _find("head-differs", f"HEAD has no response: {error}.")
+        yield _make_finding("head-differs", f"HEAD has no response: {error}.")
         return
     of_head = {"The status": [str(head.status)]}
     of_get = {"The status": [str(response.status)]}
@@ -289,7 +293,7 @@ def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]
                 f"{name} of HEAD is {quote_values(of_head[name]) or 'missing'}, "
                 f"of GET {quote_values(values) or 'missing'}."
             )
-            yield _find("head-differs", difference)
+            yield _make_finding("head-differs", difference)
 
 
 def _check_targets(
@@ -312,7 +316,7 @@ def _check_targets(
             yield Finding("link-unreachable", "error", message)
             return
         if problem is not None:
-            yield _find(
+            yield _make_finding(
                 "link-unreachable",
                 f"The link to {targets[target]} leads nowhere: {problem}.",
             )

@@ -41,7 +41,7 @@ class Candidate(NamedTuple):
     headers: Sequence[tuple[str, str]]
 
 
-def find_simple(plan: Plan) -> dict[Operation, str]:
+def find_simple_operations(plan: Plan) -> dict[Operation, str]:
     """Return the operations that a ``GET`` without parameters or conditions reaches.
 
     The values are their paths, percent-encoded.
@@ -93,14 +93,16 @@ class PlanComparison:
                 matches_at[mount] = matches
         callers: list[str | None] = [None]
         if headers:
-            callers += self._list_exempt(matches_at)
+            callers += self._list_exempt_callers(matches_at)
         candidates = []
         for caller in callers:
             for mount, matches in matches_at.items():
-                candidates.append(self._choose(matches, mount, at, caller))
+                candidates.append(self._make_candidate(matches, mount, at, caller))
         return candidates
 
-    def _list_exempt(self, matches_at: Mapping[str, Sequence[Match]]) -> list[str]:
+    def _list_exempt_callers(
+        self, matches_at: Mapping[str, Sequence[Match]]
+    ) -> list[str]:
         callers: dict[str, None] = {}
         for matches in matches_at.values():
             for match in matches:
@@ -109,7 +111,7 @@ class PlanComparison:
                     callers[exemption.caller] = None
         return list(callers)
 
-    def _choose(
+    def _make_candidate(
         self, matches: Sequence[Match], mount: str, at: datetime, caller: str | None
     ) -> Candidate:
         match, policy, phase = decide(matches, self._policies, at, caller)

@@ -41,20 +41,21 @@ _SECRET_LENGTH = 4
 # Headers that contain no credentials. Masking their values, such as "json", would make
 # messages unreadable.
 _PUBLIC = (
-    *(
-        "accept",
-        "accept-encoding",
-        "accept-language",
-        "cache-control",
-        "content-type",
-        "host",
-        "origin",
-        "pragma",
-    ),
-    *("access-control-request-headers", "access-control-request-method", "user-agent"),
-    *("x-forwarded-host", "x-forwarded-proto", "x-requested-with"),
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "access-control-request-headers",
+    "access-control-request-method",
+    "cache-control",
+    "content-type",
+    "host",
+    "origin",
+    "pragma",
+    "user-agent",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-requested-with",
 )
-
 
 # The separators that join repeated headers, where that is not a comma.
 _SEPARATORS = {"Cookie": "; ", "User-Agent": " "}
@@ -129,7 +130,7 @@ class Fetcher:
         thread.join(seconds)
         if not received:
             received.append(TimeoutError(f"no response within {seconds:g} seconds"))
-        outcome = received[-1]
+        outcome = received[-1]  # of a 410, the one with its code
         if isinstance(outcome, Exception):
             self._check_time()  # a request that ended with the total time was cut off
             raise Unreachable(_reason_of(outcome)) from outcome

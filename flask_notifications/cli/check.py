@@ -3,7 +3,7 @@
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -87,14 +87,14 @@ def _parse_method(value: str) -> str:
 
 
 def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> list[str]:
-    from flask_notifications.check.comparison import find_simple
+    from flask_notifications.check.comparison import find_simple_operations
 
     if url is not None and base_url is None:
         return [url]
     if url is not None or base_url is None or plan is None:
         message = "give a URL, or --plan and --base-url"
         raise click.UsageError(message)
-    simple = find_simple(plan)
+    simple = find_simple_operations(plan)
     if all(plan[operation] is None for operation in simple):
         fail(
             "the plan has no deprecated GET operation without parameters and "
@@ -185,17 +185,19 @@ def check(
         comparison = PlanComparison(plan)
     urls = _list_urls(url, base_url, plan)
     fetcher = Fetcher(urls[0], headers)
-    options: dict[str, Any] = {
-        "method": method,
-        "comparison": comparison,
-        "calls_links": calls_links,
-    }
     reports, errors = [], []
     bar_file = progress_file(is_shown=len(urls) > 1 and is_watched())
     with click.progressbar(urls, label="Checking", file=bar_file) as bar:
         for target in bar:
             try:
-                reports.append(check_url(fetcher, target, **options))
+                report = check_url(
+                    fetcher,
+                    target,
+                    method=method,
+                    comparison=comparison,
+                    calls_links=calls_links,
+                )
+                reports.append(report)
             except Unreachable as error:
                 errors.append(str(error))
     if reports and output == "json":

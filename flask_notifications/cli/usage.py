@@ -196,7 +196,7 @@ def usage(
     )
     describes_logs = {options["log_format"], options["log_prefix"]} != {None}
     demand(files or not describes_logs, "--log-format and --log-prefix need --log")
-    names = _select(plan, operations)
+    names = _check_operations(plan, operations)
     report = _read_report(
         database, files, plan=plan, operations=names, caller=caller, **options
     )
@@ -234,7 +234,7 @@ def _check_notice(
     demand(output in {"text", "html"}, "--caller needs --format text or html")
 
 
-def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
+def _check_operations(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
     """Check the names of operations, and return them, or ``None`` if there are none.
 
     Without names, all operations of the plan or the database are reported.
