@@ -113,13 +113,14 @@ def _draw_lanes(groups: _Groups, axis: Axis) -> list[dict[str, Any]]:
     """Return the lines of the timeline, one for all operations with the same policy."""
     lanes = []
     for policy, operations in groups.items():
-        lane = {
-            "policy": policy,
-            "operations": operations,
-            "marks": axis.marks(policy),
-            "bars": _list_bars(policy),
-        }
-        lanes.append(lane)
+        lanes.append(
+            {
+                "policy": policy,
+                "operations": operations,
+                "marks": axis.marks(policy),
+                "bars": _list_bars(policy),
+            }
+        )
     return lanes
 
 

@@ -53,8 +53,13 @@ def _describe_state(
     state["headers"] = DeprecationHeaders(policy).render(operation.successor, "")
     exemptions = []
     for exemption in policy.exemptions:
-        entry = {"until": iso(exemption.until), "reason": exemption.reason}
-        exemptions.append({"caller": exemption.caller, **entry})
+        exemptions.append(
+            {
+                "caller": exemption.caller,
+                "until": iso(exemption.until),
+                "reason": exemption.reason,
+            }
+        )
     if exemptions:
         state["exemptions"] = exemptions
     return state

@@ -52,16 +52,17 @@ def render_usage(
         operation, policy = planned.get(usage.name, (None, None))
         groups = group_callers(usage, policy, report.until)
         windows = list_brownouts(policy, report.since, report.until)
-        section: dict[str, Any] = {
-            "usage": usage,
-            "operation": operation,
-            "policy": policy,
-            "plot": Plot(usage, report, policy, limit=limit),
-            "groups": groups,
-            "steps": list_steps(usage, groups, policy, report),
-            "brownouts": usage.describe_brownouts(windows),
-        }
-        sections.append(section)
+        sections.append(
+            {
+                "usage": usage,
+                "operation": operation,
+                "policy": policy,
+                "plot": Plot(usage, report, policy, limit=limit),
+                "groups": groups,
+                "steps": list_steps(usage, groups, policy, report),
+                "brownouts": usage.describe_brownouts(windows),
+            }
+        )
     heading = title
     if heading is None:
         heading = SUMMARIES[report.verdict] if sections else "Nothing has been recorded"

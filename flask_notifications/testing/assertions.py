@@ -132,6 +132,7 @@ class _Request(NamedTuple):
         """Return a request that an operation matches."""
         values = dict.fromkeys(PARAMETER.findall(operation.path), "1")
         values |= {REST: "", **parameters}
+        # The rest of a path may have the whole path of the operation as its name.
         rest = parameters.get(operation.path, values[REST])
         if rest and not rest.startswith("/"):
             rest = f"/{rest}"
@@ -139,7 +140,7 @@ class _Request(NamedTuple):
         method = "GET" if operation.method == ANY_METHOD else operation.method
         headers = example_values(operation.headers, "1")
         encoded = {}
-        for name, value in values.items():
+        for name, value in values.items():  # as WSGI strings
             encoded[name] = value.encode().decode("latin-1")
         return cls(
             method,
