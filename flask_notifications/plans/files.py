@@ -79,8 +79,8 @@ _REPLACEMENTS: Mapping[str, Mapping[str, Any]] = {
 class InvalidPlan(ValidationError):
     """A plan has errors.
 
-    ``messages`` contains them by place, and ``lines`` one sentence for each, which the
-    file, the place and the name of the operation precede, as far as there are any.
+    ``messages`` contains them by place. ``lines`` contains one sentence for each, after
+    the file, the place and the name of the operation, as far as there are any.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ def parse_plan(
 
 
 def dump_plan(plan: Plan) -> dict[str, Any]:
-    """Return a plan as a mapping of plain values that ``load_plan`` can load again.
+    """Return a plan as a mapping of plain values, which ``load_plan`` loads unchanged.
 
     :param plan: the operations and their policies.
     :raises ValueError: ``plan`` is not a plan.
@@ -173,7 +173,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
 
 
 def flatten_messages(messages: Any, place: Place = ()) -> list[tuple[Place, str]]:
-    """Return each message of a ``ValidationError`` with its place, in their order.
+    """Return each message of a ``ValidationError`` with its place, ordered by place.
 
     :param messages: its attribute ``messages``.
     """
@@ -441,7 +441,7 @@ class _PolicySchema(_TableSchema):
         for key, message in _find_conflicts(data):
             _add_message(messages, (key,), message)
             del data[key]
-        # Not the default, which need not fit the other values of the table.
+        # The default does not replace a wrong value: it need not fit the others.
         for key in _POLICY_KEYS:
             if key in original and key not in data:
                 data |= _REPLACEMENTS.get(key, {key: None})

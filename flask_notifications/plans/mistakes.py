@@ -74,7 +74,8 @@ def _find_partial_enforcement(
 ) -> Iterator[str]:
     """Yield the operations that enforce a sunset, unlike others with the same dates.
 
-    In TOML, a key at the end of a file belongs to the last operation only.
+    Perhaps somebody appended the key to a file for all operations. In TOML, it belongs
+    to the last one only.
     """
     groups: dict[object, tuple[list[str], list[str]]] = {}
     for operation, policy in deprecated.items():

@@ -10,7 +10,10 @@ Segments = tuple[str | None, ...]
 
 
 def share_method(shape: Shape, other: Shape) -> bool:
-    """Return whether two operations have a method in common."""
+    """Return whether two operations have a method in common.
+
+    ``*`` is every method but ``OPTIONS``, and ``GET`` includes ``HEAD``.
+    """
     methods = {shape.method, other.method}
     is_any = ANY_METHOD in methods and "OPTIONS" not in methods
     return is_any or len(methods) == 1 or methods == {"GET", "HEAD"}

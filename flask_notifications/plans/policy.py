@@ -229,7 +229,7 @@ class DeprecationPolicy:
     def sunset_of(self, exemption: Exemption | None) -> datetime | None:
         """Return the sunset for a caller, or the end of the exemption if that is later.
 
-        Without a sunset, ``None``.
+        It is ``None`` if the policy has no sunset.
         """
         if exemption is None or self.sunset_at is None:
             return self.sunset_at
@@ -258,7 +258,7 @@ class DeprecationPolicy:
 
 
 def check_date(name: str, value: Any) -> datetime:
-    """Return an aware datetime in UTC, or raise ``ValueError``, as before 1970."""
+    """Return an aware datetime from 1970 on in UTC, or raise ``ValueError``."""
     require(isinstance(value, datetime), name, "a datetime", value)
     time: datetime = value
     is_aware = time.utcoffset() is not None
