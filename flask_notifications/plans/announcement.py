@@ -35,10 +35,10 @@ class DeprecationHeaders:
     Their bytes never change: ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then
     one ``Link`` (RFC 8288) for the successor (RFC 5829), the documentation and the
     policy of the sunset, as far as there are any. The links share one line, because
-    some clients keep only one line of a name. A target that begins with a single ``/`` is
-    below the path at which the application is mounted, and ``base_url`` precedes that
-    path. For a caller with an exemption, the sunset is the end of that exemption, if it
-    is later.
+    some clients keep only one line of a name. A target that begins with a single ``/``
+    is below the path at which the application is mounted, and ``base_url`` precedes
+    that path. For a caller with an exemption, the sunset is the end of that exemption,
+    if it is later.
     """
 
     def __init__(self, policy: DeprecationPolicy, *, base_url: str = "") -> None:
