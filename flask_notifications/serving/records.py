@@ -268,10 +268,10 @@ def _join_objects(objects: list[bytes]) -> bytes:
             message = "a record of type bytes must be one JSON object"
             raise ValueError(message)
     # Adding the brackets after joining would copy all of the bytes again.
-    if len(objects) == 1:
-        return b"[" + objects[0] + b"]"
-    first, last = b"[" + objects[0], objects[-1] + b"]"
-    return b",".join([first, *objects[1:-1], last])
+    parts = objects.copy()
+    parts[0] = b"[" + parts[0]
+    parts[-1] += b"]"
+    return b",".join(parts)
 
 
 def _check_array(array: bytes) -> bytes:
