@@ -271,6 +271,8 @@ def _list_lost_exemptions(
         if exemption.until <= at or (until is not None and until >= exemption.until):
             continue
         now = "is removed" if until is None else f"ends {moment(until)}"
-        promised = f"and was promised until {moment(exemption.until)}"
-        message = f"the exemption of {exemption.caller} {now}, {promised}"
+        message = (
+            f"the exemption of {exemption.caller} {now}, and was promised until"
+            f" {moment(exemption.until)}"
+        )
         yield "exemption-removed", message

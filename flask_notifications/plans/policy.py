@@ -269,8 +269,9 @@ def check_date(name: str, value: Any) -> datetime:
 
 
 def _check_list(name: str, kind: type, values: Any) -> tuple[Any, ...]:
-    is_list = isinstance(values, list | tuple)
-    is_list = is_list and all(isinstance(value, kind) for value in values)
+    is_list = isinstance(values, list | tuple) and all(
+        isinstance(value, kind) for value in values
+    )
     require(is_list, name, f"a list or tuple of {kind.__name__}", values)
     return tuple(values)
 
