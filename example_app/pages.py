@@ -25,6 +25,19 @@ Plan = dict[Operation, DeprecationPolicy | None]
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
 _MAX_DAYS = 400
 
+# What a browser shows in place of the JSON of an error.
+_HINT = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Sign in</title>
+<h1>Sign in as an administrator</h1>
+<p>A browser sends no session in a header. Save the page with
+<code>curl -H 'Authorization: Bearer SESSION_ID' ADDRESS &gt; usage.html</code>, and open it.
+<code>make run</code> prints this line with the session ID of the example's administrator.</p>
+</html>
+"""
+
 # The same errors as those of the operations.
 _PROBLEMS = Problems(statuses=Statuses(), realm="notifications")
 
@@ -53,7 +66,11 @@ def create_pages(
         try:
             refusal = _refuse(storage)
             if refusal is not None:
-                return _convert(refusal)
+                response = _convert(refusal)
+                if flask.request.accept_mimetypes.accept_html:  # a browser
+                    response.content_type = "text/html; charset=utf-8"
+                    response.set_data(_HINT)
+                return response
             page = _page(render_usage(_read(engine, plan, days), plan=plan), "no-store")
         except (StorageUnavailable, StoreUnavailable):
             return _convert(_PROBLEMS.respond("storage_unavailable"))

@@ -25,6 +25,19 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_page_leads_to_no_site(page: str) -> None:
+    """The sites of the project exist after its first release only."""
+    assert "https://" not in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_readme_fits_on_a_page_and_its_first_example_ends_by_line_thirty() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.count("\n") <= 120
+    before, _, rest = readme.partition("```python")
+    assert (before + rest.partition("```")[0]).count("\n") <= 30
+
+
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_every_target_of_make_is_in_the_menu(page: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

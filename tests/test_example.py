@@ -123,6 +123,17 @@ def test_only_an_administrator_sees_who_calls(
     assert response.one("Cache-Control") == "no-store"
 
 
+def test_a_browser_gets_a_hint_how_to_sign_in(application: WSGIApplication) -> None:
+    accepted = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+    response = call(application, "GET", "/usage", HTTP_ACCEPT=accepted)
+    assert (response.code, response.one("Content-Length")) == (
+        401,
+        str(len(response.body)),
+    )
+    assert b"Sign in as an administrator" in response.body
+    assert "Bearer" in response.one("WWW-Authenticate")
+
+
 def test_calls_are_recorded_with_the_name_of_the_caller(tmp_path: Path) -> None:
     app = create_app(f"sqlite:///{tmp_path}/example.sqlite3")
     recorder = UsageRecorder(app.extensions["engine"], create_tables=False)

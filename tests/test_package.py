@@ -3,6 +3,7 @@
 import email
 import json
 import re
+import subprocess
 import sys
 import tarfile
 import tomllib
@@ -119,6 +120,31 @@ def test_the_middleware_and_openapi_need_no_other_package(
         [["200 OK", "@1767225600"], ["410 Gone", "@1767225600"]],
         [["report", 200, "deprecated"], ["report", 410, "sunset"]],
     ]
+
+
+# Applications and libraries that need Flask, Werkzeug, marshmallow, click, Jinja2 or
+# SQLAlchemy. Without these versions, an old one that needs nothing would do.
+NEIGHBOURS = """
+apache-airflow>=3.3 apache-superset>=6.1 azure-ai-ml>=1.35 celery>=5.7 connexion>=3.3 dash>=4.4 dbt-core>=1.12
+feast>=0.67 flask-appbuilder>=5.3 flask-restx>=1.3.2 flask-smorest>=0.47 great-expectations>=1.24 mlflow>=3.17
+moto>=5.2 mwdb-core>=2.20 octoprint>=1.11.8 prefect>=3.9 streamlit>=1.67
+"""
+
+
+@pytest.mark.world
+@pytest.mark.parametrize("package", [*NEIGHBOURS.split(), "apache-airflow==2.11.0"])
+def test_the_wheel_can_be_installed_beside(package: str, wheel: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "-"],
+        input=f"{wheel}\n{package}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if package == "apache-airflow==2.11.0":
+        assert "depends on flask>=2.2.1,<2.3" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_source_distribution_has_every_committed_file(
