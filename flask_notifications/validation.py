@@ -91,9 +91,11 @@ def check_uri(argument: str, value: object) -> None:
         "a URI without a password",
         _PASSWORD.sub(r"\1…@", uri),
     )
-    valid = not _NOT_IN_A_URI.search(uri)
     require(
-        valid, argument, 'a URI of printable ASCII without spaces, <, >, " and \\', uri
+        not _NOT_IN_A_URI.search(uri),
+        argument,
+        'a URI of printable ASCII without spaces, <, >, " and \\',
+        uri,
     )
     require(
         not _BROKEN_ENCODING.search(uri),
@@ -113,7 +115,8 @@ def check_base_url(base_url: object) -> None:
     """Check that a base URL is an absolute http(s) URL without a query, or ``None``."""
     if base_url is not None:
         check_uri("base_url", base_url)
-        url, fits = make_plain(base_url), False
+        url = make_plain(base_url)
+        fits = False
         with suppress(ValueError):  # the port is not a number
             fits = (
                 urlsplit(url).scheme in {"http", "https"}

@@ -159,16 +159,15 @@ def check_url(
     if calls_links:
         findings += _check_targets(fetcher, response.url, links)
     if comparison is not None:
-        differences = comparison.list_differences(
+        for difference in comparison.list_differences(
             method, response, links_of_url, candidates
-        )
-        for difference in differences:
+        ):
             findings.append(_make_finding("plan-differs", f"{difference}."))
     findings.sort(key=lambda finding: _LEVELS.index(finding.level))
     announced: list[tuple[str, str]] = []
     for name in _CHECKED:
-        values = map(fetcher.mask, response.values(name))
-        announced.extend((name, value) for value in values)
+        values = response.values(name)
+        announced.extend((name, fetcher.mask(value)) for value in values)
     return CheckReport(
         fetcher.mask(url),
         fetcher.mask(response.url),

@@ -371,14 +371,13 @@ def _widen(path: str) -> str:
     Replace each segment that may not be a literal with a parameter, and drop a query.
     """
     path = re.split(r"[?#]", path)[0]
-    segments = path.removesuffix("/").split("/")
+    stem = path.removesuffix("/")
+    slash = path.removeprefix(stem)
+    segments = stem.split("/")
     for index, segment in enumerate(segments):
         if index and not _LITERAL.fullmatch(segment):
             segments[index] = f"{{{index}}}"
-    widened = "/".join(segments)
-    if path.endswith("/"):
-        widened += "/"
-    return widened
+    return "/".join(segments) + slash
 
 
 def _is_taken(operation: Operation, deprecated: Overlaps) -> bool:

@@ -139,9 +139,13 @@ class _Writer:
             return f"{{{len(variables) - 1}}}"
 
         path = decode_path(_VARIABLE.sub(number, f"{base}{path}"))
-        match = self._table and self._table.match(declaration.method, path)
-        policy = match and self._policies.get(match.operation.name)
-        if not match or not policy:
+        match = None
+        if self._table is not None:
+            match = self._table.match(declaration.method, path)
+        if match is None:
+            return None
+        policy = self._policies.get(match.operation.name)
+        if policy is None:
             return None
         successor = match.successor
         if successor is not None:
