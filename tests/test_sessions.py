@@ -190,14 +190,15 @@ def test_only_one_string_of_the_environ_shows_the_session() -> None:
     assert resolve(spy.seen) == (A, "query")
 
 
-def test_the_rest_of_a_target_that_ends_with_the_query_is_masked_too() -> None:
-    others = "next=%2Fx%3FsessionId%3D{0}&;sessionId={0}&sessionId"
-    query = f"{others.format(A)}&sessionId={A}"
-    environ = request(query, RAW_URI=f"/p;sessionId={A}?{query}", HTTP_REFERER=f"/?{A}")
+@pytest.mark.parametrize("end", ["", "&sessionId={0}"], ids=["none", "a session"])
+def test_the_rest_of_a_target_that_ends_with_the_query_is_masked_too(end: str) -> None:
+    rest = f"next=%2Fx%3FsessionId%3D{{0}}&;sessionId={{0}}&sessionId%3D{{0}}{end}"
+    query, masked = (rest.format(value) for value in (A, "REDACTED"))
+    environ = request(query, RAW_URI=f"/p?{query}")
+    environ["REQUEST_URI"] = f"/p;sessionId={A}?{query}"
     send(environ)
-    masked = others.format("REDACTED")
-    assert environ["RAW_URI"] == (f"/p;sessionId=REDACTED?{masked}&sessionId=REDACTED")
-    assert environ["HTTP_REFERER"] == f"/?{A}"
+    assert environ["RAW_URI"] == f"/p?{masked}"
+    assert A not in environ["REQUEST_URI"]
 
 
 @pytest.mark.parametrize("query", [f"sessionid={A}&SESSIONID={A}", f"sessionId={A}%00"])

@@ -160,14 +160,12 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
     if is_moved and session in {None, SessionCredential(resolved.value, "header")}:
         session = resolved
     digests = {pair: digest_of(value) for pair, value in pairs}
-    masked = query
+    members = query.split("&")
     if digests:
-        members = query.split("&")
         environ["QUERY_STRING"] = "&".join(
             digests.get(member, member) for member in members
         )
-        masked = redact_query(members, digests)
-    redact_environ(environ, query, masked)
+    redact_environ(environ, query, redact_query(members, digests))
     if isinstance(session, SessionCredential):
         environ[SESSION] = session
         if digests and not header:

@@ -81,11 +81,11 @@ def redact_environ(environ: WSGIEnvironment, query: str, masked: str) -> None:
     :param masked: what ``redact_query`` returns for it.
     """
     for key in _TARGETS.intersection(environ):
-        path, _mark, received = environ[key].partition("?")
-        if received and received == query:
+        path, mark, received = environ[key].partition("?")
+        if mark and received == query and redact_uri(path) == path:
             # Most targets end with this query. Masking it only once saves a quarter of
             # the instructions of a request.
-            environ[key] = f"{redact_uri(path)}?{masked}"
+            environ[key] = f"{path}?{masked}"
         else:
             environ[key] = redact_uri(environ[key])
 
