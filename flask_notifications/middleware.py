@@ -103,8 +103,8 @@ class DeprecationMiddleware:
         label of the caller, or to ``None``. It is called once per matched request,
         before the application, and does not read the body. When it fails, the error is
         logged and the caller has no label. Exemptions need it. By default only the
-        application labels callers. Nothing verifies that a caller is who it claims to
-        be.
+        application labels callers. Nothing verifies that a caller is who it says it
+        is.
     :param closing: a switch that keeps operations open: a function without arguments,
         called once per request that would get 410. If it returns exactly ``False``, the
         request passes in the phase ``deprecated``. Its failure is logged, and the plan
