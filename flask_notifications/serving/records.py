@@ -199,7 +199,7 @@ class ArrayWriter:
             return self._encode_objects(batch, kinds)
         if bytes_kinds == kinds:
             return _join_objects(batch)
-        # Not ``isinstance``, because a proxy claims the class of another object.
+        # Not ``isinstance``, because a proxy has the class of another object.
         runs = groupby(batch, key=lambda record: type(record) in bytes_kinds)
         arrays = [self._encode_records(list(run)) for _is_bytes, run in runs]
         return _join_arrays(arrays)
