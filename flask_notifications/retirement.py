@@ -140,7 +140,8 @@ def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[Any, Any]]:
 def _print_endpoints(operation: Any, routes: list[Any]) -> tuple[str, str]:
     """Print the endpoints that an operation reaches, and return a level and a message.
 
-    The level is ``error`` for no endpoint, ``warning`` where only a catch-all serves it, or empty.
+    The level is ``error`` for no endpoint, ``warning`` where only a catch-all serves
+    it, or empty.
     """
     path = unquote(operation.path).removesuffix("/**").rstrip("/")
     level, spellings = "error", {}
