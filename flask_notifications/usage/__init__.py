@@ -1,8 +1,7 @@
-"""Who still calls a deprecated operation, and whether it may be switched off (extra
-``usage``).
+"""Who still calls a deprecated operation, and whether it may be switched off.
 
-``UsageRecorder`` is an observer of the middleware that counts calls in a database;
-``read_usage`` reads the verdict.
+``UsageRecorder`` is an observer of the middleware that counts calls in a database.
+``read_usage`` reads the verdict. Both need the extra ``usage``.
 """
 
 from importlib import import_module
@@ -11,7 +10,10 @@ from importlib.util import find_spec
 if find_spec("sqlalchemy") is None or import_module(
     "sqlalchemy"
 ).__version__.startswith("1."):
-    message = "flask_notifications.usage needs SQLAlchemy 2: pip install 'Flask-Notifications[usage]'"
+    message = (
+        "flask_notifications.usage needs SQLAlchemy 2: "
+        "pip install 'Flask-Notifications[usage]'"
+    )
     raise ModuleNotFoundError(message, name="sqlalchemy")
 
 from .callers import CallerUsage, DayUsage

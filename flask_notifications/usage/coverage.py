@@ -1,8 +1,8 @@
-"""When calls would have been recorded: intervals of time, from the rows of the
-recorders.
+"""When calls would have been recorded, computed from the rows of the recorders.
 
-Time is covered while a recorder lived, unless something uncovers it. All times are
-microseconds since 1970. Knows nothing of calls and verdicts.
+Time is covered while a recorder lived, unless another row uncovers it: a silent
+recorder, or one with other rules. All times are microseconds since 1970. Knows nothing
+of calls and verdicts.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ Digests: TypeAlias = frozenset[str]
 
 
 class RecorderRow(NamedTuple):
-    """The row of a recorder in the store."""
+    """The row of a recorder in the store; ``store.recorders`` describes the columns."""
 
     service: str
     host: str
@@ -37,9 +37,10 @@ class RecorderRow(NamedTuple):
 
     @property
     def covered(self) -> Interval:
-        """The time that it covers, which may be empty.
+        """The time that the recorder covers, which may be empty.
 
-        Calls go by its clock, and its signs of life by the database's.
+        Its calls have the time of its own clock, and its signs of life that of the
+        database. It covers only what is certain in spite of the difference.
         """
         if self.skew > CLOCK_LIMIT:
             return self.began_at, self.began_at
@@ -47,7 +48,7 @@ class RecorderRow(NamedTuple):
 
 
 def join(intervals: Iterable[Interval], since: int, until: int) -> list[Interval]:
-    """Return disjoint intervals in order that cover the same time of a window."""
+    """Clip intervals to a window and merge those that overlap; return them sorted."""
     joined: list[Interval] = []
     for first, last in sorted(intervals):
         start, end = max(first, since), min(last, until)
@@ -72,15 +73,16 @@ def find_gaps(intervals: Iterable[Interval], since: int, until: int) -> list[Int
 
 
 def length(intervals: Iterable[Interval]) -> int:
-    """Return the length of disjoint intervals."""
+    """Return the total length of disjoint intervals."""
     return sum(end - start for start, end in intervals)
 
 
 class Silence(NamedTuple):
-    """The time for which nobody knows whether a recorder lived.
+    """The time for which nobody knows whether a recorder was alive.
 
-    It begins at the last sign of life of a recorder that has not ended. ``is_lost``
-    says whether the next sign is overdue, so that the recorder has probably ended.
+    It begins at the last sign of life of a recorder that has not said goodbye, and ends
+    when another one declared it gone, or with the window. ``is_lost`` says whether its
+    next sign of life is overdue, so that it has probably crashed.
     """
 
     start: int
@@ -93,9 +95,10 @@ class Silence(NamedTuple):
 class Coverage:
     """When an operation was covered in a window, and how many hosts recorded.
 
-    ``gaps`` are disjoint and in order. ``host_count`` is the number of all hosts, and
-    ``hosts_of_hours`` that in each complete hour since 1970, the lowest of all
-    services, perhaps also before the window.
+    ``gaps`` are disjoint and in order. ``host_count`` is the number of different hosts
+    in the window. ``hosts_of_hours`` has the number of hosts for each complete hour, by
+    the hour's number since 1970; of several services, it is that of the service with
+    the fewest. After ``move`` it may also have hours before the window.
     """
 
     since: int
@@ -105,14 +108,15 @@ class Coverage:
     hosts_of_hours: Mapping[int, int]
 
     def move(self, since: int, until: int) -> "Coverage":
-        """Return the coverage of a window that begins later, and perhaps ends later
-        without further gaps.
+        """Return the coverage of a window that begins later.
+
+        It may also end later; the time after this window is taken to be covered.
         """
         gaps = join(self.gaps, since, until)
         return Coverage(since, until, gaps, self.host_count, self.hosts_of_hours)
 
-    def list_hours(self, hosts: int) -> list[int]:
-        """Return the complete hours in which fewer hosts recorded."""
+    def list_hours_below(self, hosts: int) -> list[int]:
+        """Return the complete hours in which fewer than ``hosts`` hosts recorded."""
         first, hours = self.since // HOUR, self.hosts_of_hours.items()
         return [hour for hour, number in hours if hour >= first and number < hosts]
 
@@ -139,7 +143,7 @@ class Coverage:
 
     @cached_property
     def hours_of_days(self) -> dict[date, float]:
-        """The covered hours of each day."""
+        """The number of covered hours of each day."""
         hours = {}
         for day in list_units(self.since, self.until, DAY):
             start, end = day * DAY, min((day + 1) * DAY, self.until)
@@ -152,11 +156,12 @@ class Service:
     """The recorders of one service that were heard in a window, or may still live.
 
     :param rows: the rows of its recorders, at least one.
-    :param plans: the rules of each operation, by name and by the digest of the plan.
+    :param plans: from the digest of each plan to its operations, by name, and their
+        rules.
     :param until: the end of the window.
     :param now: the time of the database.
-    :param gone_after: the time after which a host that is not heard counts as switched
-        off; ``None`` is never.
+    :param gone_after: the hours after which a host that is not heard any more counts as
+        switched off; ``None`` is never.
     """
 
     def __init__(
@@ -168,7 +173,7 @@ class Service:
         now: int,
         gone_after: float | None = None,
     ) -> None:
-        # Those that were heard last are the last ones, and so are their plans.
+        # In the order in which they were heard last, like the plans below.
         self.rows: list[RecorderRow] = sorted(
             rows, key=attrgetter("heard_at", "began_at")
         )
@@ -176,10 +181,10 @@ class Service:
         self._plans: dict[str, Mapping[str, str]] = {}
         heard_at: dict[str, int] = {}
         for row in self.rows:
-            self._plans.pop(row.plan, None)
+            self._plans.pop(row.plan, None)  # so that it becomes the last one
             self._plans[row.plan] = plans.get(row.plan, {})
             heard_at[row.host] = row.heard_at
-        # When a recorder was heard last, or may have lived.
+        # The last moment at which a recorder was heard or may have been alive.
         self.active_until: int = self.rows[-1].heard_at
         self.silences: list[Silence] = []
         for row in self.rows:
@@ -194,14 +199,14 @@ class Service:
 
     @property
     def operations(self) -> Iterable[str]:
-        """The operations of the recorder that was heard last."""
+        """The names of the operations of the recorder that was heard last."""
         return list(self._plans.values())[-1]
 
     def plans_with(self, operation: str, rules: str | None) -> Digests | None:
-        """Return the plans in which an operation has some rules.
+        """Return the plans in which an operation has the given rules.
 
-        ``None`` for the rules takes those that were heard last. ``None`` is returned if
-        no plan has the operation.
+        Without rules, take those that were heard last. Return ``None`` if no plan has
+        the operation.
         """
         rules_of_plans = {}
         for digest, operations in self._plans.items():
@@ -216,41 +221,44 @@ class Service:
         )
 
 
-# The services that have to cover an operation, and their plans that have its rules.
-Listening: TypeAlias = tuple[tuple[Service, Digests], ...]
+# The services that should have recorded an operation, and their plans with its rules.
+Responsible: TypeAlias = tuple[tuple[Service, Digests], ...]
 
 
-def find_listening(
+def find_responsible(
     services: Iterable[Service], operation: str, rules: str | None, since: int
-) -> Listening:
-    """Return the services that have to cover an operation since a time.
+) -> Responsible:
+    """Return the services that should have recorded an operation since a time.
 
-    :param rules: as of ``Service.plans_with``.
+    :param rules: as for ``Service.plans_with``.
     """
-    listening = []
+    responsible = []
     for service in services:
         plans = service.plans_with(operation, rules)
         if plans is not None and service.active_until >= since:
-            listening.append((service, plans))
-    return tuple(listening)
+            responsible.append((service, plans))
+    return tuple(responsible)
 
 
-def cover(listening: Listening, since: int, until: int, kept_from: int) -> Coverage:
-    """Return the coverage of an operation: the time that all services cover.
+def cover(responsible: Responsible, since: int, until: int, kept_from: int) -> Coverage:
+    """Return the coverage of an operation: the time that every service covers.
 
-    Nothing before ``kept_from`` is covered, and nothing at all without a service.
+    Time before ``kept_from`` is never covered, because its rows have been deleted.
+    Without a service, nothing is covered.
     """
-    uncovered: list[Interval] = [(since, kept_from if listening else until)]
+    uncovered: list[Interval] = [(since, kept_from if responsible else until)]
     hosts: set[str] = set()
+    # For each service, the number of its hosts by hour.
     numbers = []
-    for service, plans in listening:
+    for service, plans in responsible:
         uncovered += [silence[:2] for silence in service.silences]
         lives = defaultdict(list)
         for row in service.rows:
             if row.plan in plans:
                 lives[row.host].append(row.covered)
             else:
-                # Its calls go by its clock.
+                # It may have missed calls by its own clock, earlier or later than by
+                # the database's.
                 skew = min(row.skew, CLOCK_LIMIT)
                 uncovered.append((row.began_at - skew, row.heard_at + skew))
         uncovered += find_gaps(chain.from_iterable(lives.values()), since, until)

@@ -1,6 +1,4 @@
-"""The effect of each brownout: the callers that got 410 during it, whether they had
-called before, and whether they called again.
-"""
+"""The effect of each brownout: which callers got 410, and which called again."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,8 +12,11 @@ from .times import DAY, list_units, to_microseconds
 
 
 class CallerEffect(NamedTuple):
-    """A caller that got 410: how often on the days of the brownout, whether it had
-    called before, and its last call if that was after.
+    """A caller that got 410 in a brownout.
+
+    ``closed`` counts its 410s on the days of the brownout, ``called_before`` says
+    whether it called before the brownout, and ``returned_at`` is its last call if that
+    was after the brownout, otherwise ``None``.
     """
 
     usage: CallerUsage
@@ -25,7 +26,7 @@ class CallerEffect(NamedTuple):
 
 
 class BrownoutEffect(NamedTuple):
-    """One brownout that has begun, by its number, and the callers that got 410."""
+    """The callers that got 410 in one brownout; ``number`` counts brownouts from 1."""
 
     number: int
     window: Window
@@ -33,11 +34,11 @@ class BrownoutEffect(NamedTuple):
 
 
 class _Caller(NamedTuple):
-    """A caller with its first and last call, and its 410s by day.
+    """A caller with its first and last call, and its 410s by the number of the day.
 
-    The middleware responds with 410 before the application labels the caller. A row
-    without a label therefore has the first and the last call of all rows with its
-    client and source.
+    The middleware responds with 410 before the application can label the caller, so a
+    row without a label may be any caller with the same client and source. Its first and
+    last call are therefore those of all these rows.
     """
 
     usage: CallerUsage
@@ -49,7 +50,7 @@ class _Caller(NamedTuple):
 def describe_brownouts(
     rows: Sequence[CallerUsage], windows: Sequence[Window]
 ) -> list[BrownoutEffect]:
-    """Return the effect of each brownout."""
+    """Return the effect of each brownout, in the order of ``windows``."""
     callers = _list_closed(rows)
     effects = []
     for number, window in enumerate(windows, 1):
@@ -77,7 +78,7 @@ def _list_closed(rows: Sequence[CallerUsage]) -> list[_Caller]:
 
 
 def _list_refused(callers: Sequence[_Caller], window: Window) -> list[CallerEffect]:
-    """Return the callers that got 410 in a brownout, those that returned first."""
+    """Return the callers that got 410 in a brownout; those that called again first."""
     start, end = to_microseconds(window.start), to_microseconds(window.end)
     refused = []
     for usage, first_at, last_at, closed in callers:

@@ -1,5 +1,6 @@
-"""What a recorder listens for: a fingerprint of each deprecated operation, with
-everything that decides on its calls.
+"""Fingerprints of the rules by which a request counts as a call of an operation.
+
+A record proves nothing about an operation whose fingerprint has changed since.
 """
 
 import hashlib
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def fingerprints(plan: "Plan") -> dict[str, str]:
-    """Return the fingerprint of each deprecated operation of a plan, by name; anything
-    else is a ``ValueError``.
+    """Return the fingerprint of each deprecated operation of a plan, by name.
+
+    :raises ValueError: ``plan`` is not a plan.
     """
     deprecated = deprecated_operations(plan)
     rivals = find_rivals(plan)
@@ -25,7 +27,7 @@ def fingerprints(plan: "Plan") -> dict[str, str]:
     for operation in deprecated:
         rules = []
         for rival in rivals[operation.name]:
-            # Whether an operation that may take its requests is live decides, too.
+            # A rival may take requests of the operation; it matters whether it is live.
             rules.append([*_requests_of(rival), plan[rival] is None])
         rules.sort(key=json.dumps)
         values = [RULES_VERSION, _requests_of(operation), rules]
@@ -34,7 +36,7 @@ def fingerprints(plan: "Plan") -> dict[str, str]:
 
 
 def digest(value: Any) -> str:
-    """Return 32 hexadecimal digits for a value that JSON can express."""
+    """Hash a value that JSON can express; return 32 hexadecimal digits."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 

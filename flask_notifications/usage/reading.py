@@ -18,7 +18,7 @@ from flask_notifications.usage import store
 
 from .callers import CallTable
 from .connections import LOCK_LIMIT, Database, backend, connect, open_engine, read_clock
-from .coverage import RecorderRow, Service, find_listening
+from .coverage import RecorderRow, Service, find_responsible
 from .logs import LogReading
 from .options import Options, Window
 from .store import StoreUnavailable, decode, encode, explain, limit_pairs
@@ -271,7 +271,7 @@ class _Reader:
         for name in names:
             origins: set[Origin] = set()
             rules = self._options.rules_of(name)
-            for service, plans in find_listening(services, name, rules, since):
+            for service, plans in find_responsible(services, name, rules, since):
                 origins.update((service.name, plan) for plan in plans)
             if origins and origins.isdisjoint(self._matched[name]):
                 unmatched.append(name)

@@ -1,5 +1,4 @@
-"""An observer that counts calls in the process and writes them to the store in the
-background.
+"""An observer that counts calls in memory and writes them to the store.
 
 Knows threads, forks and the end of a process; knows nothing of tables.
 """
@@ -25,7 +24,7 @@ from .fingerprints import fingerprints
 from .store import Identity, UsageStore, encode
 from .threads import new_lock
 from .times import SECOND
-from .writer import SIGN, Writer
+from .writer import SIGN_INTERVAL, Writer
 
 if TYPE_CHECKING:
     from flask_notifications.plans.plan import Plan
@@ -44,20 +43,19 @@ _COUNT_PATIENCE, _FORK_PATIENCE = 1.0, 0.5
 
 
 class UsageRecorder:
-    """Count who calls the listed operations, as an observer of
-    ``DeprecationMiddleware``.
+    """Count who calls the listed operations; observe ``DeprecationMiddleware``.
 
     Each call is added to a count in memory, and a background thread writes the totals
     to the database: within a second if the call is the day's first by this caller and
     client, or their first with this outcome (answered, refused, failed or closed);
-    otherwise after ``flush_interval``.
-    Pass each recorder to one middleware. Several can share a database.
+    otherwise after ``flush_interval``. Pass each recorder to one middleware only;
+    several recorders can share a database.
 
     :param database: an SQLAlchemy URL or engine, of SQLite, PostgreSQL, MySQL or
         MariaDB. An engine stays the application's.
     :param flush_interval: the seconds after which repeated calls are written: above 0,
-        at most a year. Above 30 it has no effect, because the sign of life that is written
-        every 30 seconds includes them.
+        at most a year. Values above 30 have no effect, because the sign of life that is
+        written every 30 seconds includes them.
     :param retention_days: the days after which counts are deleted, 1 to 36500.
     :param create_tables: whether to create missing tables at the first write.
     :param service: the name of your application among those that share a database: at
@@ -112,17 +110,16 @@ class UsageRecorder:
         self._service = _check_service(service)
         self._host = _check_host(host)
         self._store = UsageStore(database, create_tables=create_tables)
-        self._interval = min(flush_interval, SIGN)
+        self._interval = min(flush_interval, SIGN_INTERVAL)
         self._retention = retention_days
         self._own_clock = None if clock is utc_now else clock
         self._operations: dict[str, str] = {}
         self._process = 0
-        self._begin_anew()
+        self._set_up_process()
         _recorders.add(self)
 
     def listen(self, plan: "Plan") -> None:
-        """Learn which operations are recorded; the middleware calls this once, with its
-        plan.
+        """Learn which operations to record; the middleware calls this with its plan.
 
         :raises ValueError: an operation is recorded by another middleware with other
             rules, or its name is too long.
@@ -145,10 +142,10 @@ class UsageRecorder:
     def __call__(self, call: Call) -> None:
         """Count one call."""
         if self._process != os.getpid():
-            self._begin_anew()
+            self._set_up_process()
         try:
-            with self._lock:
-                writer = self._writer or self._start_writer()
+            with self._counting:
+                writer = self._writer or self._create_writer()
                 if writer is None:
                     return
                 is_new = self._counts.count(
@@ -164,19 +161,21 @@ class UsageRecorder:
             writer.wake()
 
     def request_passed(self) -> None:
-        """Begin to record at the first request, so that the time counts as covered even
-        without a call.
+        """Begin to record at the first request of any kind.
+
+        The time from then on counts as covered, even if nobody calls an operation.
         """
         if self._process != os.getpid():
-            self._begin_anew()
-        with self._lock:
-            writer = self._writer or self._start_writer()
+            self._set_up_process()
+        with self._counting:
+            writer = self._writer or self._create_writer()
         if writer is not None:
             writer.wake()
 
     def flush(self) -> bool:
-        """Write all that was counted so far in this process, and return whether that
-        succeeded within fifteen seconds.
+        """Write everything that this process has counted so far.
+
+        Return whether that succeeded within fifteen seconds.
         """
         writer = self._writer
         if writer is None or self._process != os.getpid():
@@ -184,16 +183,16 @@ class UsageRecorder:
         return writer.write_now()
 
     def close(self) -> None:
-        """Write all counts within fifteen seconds, and end the thread; a later call
-        begins anew.
+        """Write all counts within fifteen seconds, and end the thread.
 
+        A later call opens the recorder again.
         If a signal handler calls this while it interrupts the counting of a call, the
         lock stays taken. After a second this then only writes the counts, and the
         recorder is closed when the process ends.
         """
         if self._process != os.getpid():
             return
-        if not self._lock.acquire(timeout=_COUNT_PATIENCE):
+        if not self._counting.acquire(timeout=_COUNT_PATIENCE):
             self.flush()
             return
         try:
@@ -203,13 +202,14 @@ class UsageRecorder:
                 self._began = self._tell_time()
                 self.awaits_request = True
         finally:
-            self._lock.release()
+            self._counting.release()
         if writer is not None:
             writer.end()
 
     def is_healthy(self, seconds: float = 120) -> bool:
-        """Return whether this process has reached the database within some seconds;
-        ``False`` until its first write.
+        """Return whether this process has reached the database within some seconds.
+
+        The result is ``False`` until the first write.
 
         :param seconds: above 0. Signs of life are written every 30 seconds.
         :raises ValueError: ``seconds`` is something else.
@@ -221,17 +221,18 @@ class UsageRecorder:
             return False
         return self._tell_time() - written_at <= seconds * SECOND
 
-    def _begin_anew(self) -> None:
-        """Set up the state of this process: when the recorder is built, and in a forked
-        child, which must not use its parent's locks, counts and connections.
+    def _set_up_process(self) -> None:
+        """Set up the state of this process, for a new recorder and after a fork.
+
+        A forked child must not use its parent's locks, counts and connections.
         """
         # One thread of a process does this; a forked child replaces the lock.
         with _beginning[0]:
             if self._process == os.getpid():  # another thread was faster
                 return
             # Held while a call is counted, and while the writer uses the database.
-            self._lock, self._busy = new_lock(), new_lock()
-            self._is_paused = False
+            self._counting, self._busy = new_lock(), new_lock()
+            self._holds_busy = False
             self._writer = None
             self._counts = Counts()
             self._began = self._tell_time()
@@ -241,14 +242,15 @@ class UsageRecorder:
             self._process = os.getpid()
 
     def _tell_time(self) -> int:
-        """Return the time in microseconds, by ``clock`` in tests and otherwise by the
-        system's monotonic clock.
+        """Return the time in microseconds.
+
+        It is that of ``clock`` in tests, and otherwise of the monotonic clock.
         """
         if self._own_clock is None:
             return time.monotonic_ns() // 1000
         return int(self._own_clock().timestamp() * SECOND)
 
-    def _start_writer(self) -> Writer | None:
+    def _create_writer(self) -> Writer | None:
         """Create the writer of this process; its thread starts at the first ``wake``.
 
         Return ``None`` in the master of uWSGI: its workers would inherit locks that
@@ -271,24 +273,27 @@ class UsageRecorder:
             self._counts,
             interval=self._interval,
             retention=self._retention,
-            counting=self._lock,
+            counting=self._counting,
             busy=self._busy,
         )
         self._writer = writer
         self.awaits_request = False
         return writer
 
-    def _before_fork(self, until: float) -> None:
-        """Wait for a write that is going on: a child would inherit locks inside of
-        SQLite, and wait forever.
+    def _hold_writes(self, until: float) -> None:
+        """Wait until the current write has ended, and hold back others during the fork.
+
+        Otherwise a child could inherit a locked mutex of SQLite and wait forever.
         """
-        self._is_paused = self._busy.acquire(timeout=max(0.0, until - time.monotonic()))
-        if self._is_paused:
+        self._holds_busy = self._busy.acquire(
+            timeout=max(0.0, until - time.monotonic())
+        )
+        if self._holds_busy:
             # Some drivers would end the parent's connection when the child ends.
             self._store.release()
 
     def _after_fork_in_parent(self) -> None:
-        if self._is_paused:
+        if self._holds_busy:
             self._busy.release()
 
 
@@ -330,8 +335,8 @@ def _is_uwsgi_master() -> bool:
 
 
 _recorders: "weakref.WeakSet[UsageRecorder]" = weakref.WeakSet()
-# The lock for ``_begin_anew``, in a list so that a forked child can replace it: another
-# thread of the parent may have held it during the fork.
+# The lock for ``_set_up_process``, in a list so that a forked child can replace it:
+# another thread of the parent may have held it during the fork.
 _beginning = [new_lock()]
 
 
@@ -343,12 +348,12 @@ def _call_each(method: Callable[..., object], *arguments: float) -> None:
 
 def _before_fork() -> None:
     """Wait for the current writes of all recorders, which share one deadline."""
-    _call_each(UsageRecorder._before_fork, time.monotonic() + _FORK_PATIENCE)
+    _call_each(UsageRecorder._hold_writes, time.monotonic() + _FORK_PATIENCE)
 
 
 def _after_fork_in_child() -> None:
     _beginning[0] = new_lock()
-    _call_each(UsageRecorder._begin_anew)
+    _call_each(UsageRecorder._set_up_process)
 
 
 # These run in reverse order: close first, then write the calls that arrived during it.

@@ -47,7 +47,7 @@ def read_usage(
     Calls are kept by UTC day, so those of a day are read together.
 
     :param database: an SQLAlchemy URL or engine of the database that ``UsageRecorder``
-        writes; ``None`` reads access logs alone.
+        writes; ``None`` reads access logs only.
     :param plan: the plan that is in production; only time in which recorders had its
         rules is covered. ``None`` takes those of the recorder that was heard last.
     :param days: the number of complete UTC days to look at, besides the day so far; 1
@@ -159,7 +159,7 @@ def read_report(
 
 
 def _add_logs(snapshot: Snapshot, options: Options, plan: "Plan") -> Snapshot:
-    """Return a snapshot with the calls in the logs."""
+    """Return the snapshot with the calls in the logs added to it."""
     since, until, last = snapshot.window
     reading = read_logs(
         options.logs,

@@ -1,4 +1,4 @@
-"""Times as the store keeps them: microseconds since 1970, and days since then, in UTC."""
+"""Times as the store keeps them: microseconds and days since 1970, in UTC."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -7,7 +7,8 @@ from flask_notifications.wording import moment
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
-# A recorder is overdue by a minute when it was not heard for this time.
+# A recorder that has not written for this time is overdue: it writes every 30 seconds,
+# and may be a minute late.
 OVERDUE = 90 * SECOND
 # The difference from the database's clock above which a recorder covers nothing.
 CLOCK_LIMIT = 300 * SECOND
@@ -16,30 +17,30 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_microseconds(at: datetime) -> int:
-    """Return the microseconds of an aware datetime."""
+    """Convert an aware datetime to microseconds since 1970."""
     return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def to_datetime(microseconds: int) -> datetime:
-    """Return an aware datetime."""
+    """Convert microseconds since 1970 to an aware datetime in UTC."""
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
 def to_date(day: int) -> date:
-    """Return the date of a day."""
+    """Convert the number of a day since 1970 to a date."""
     return date.fromordinal(_EPOCH.toordinal() + day)
 
 
 def describe_moment(microseconds: int) -> str:
-    """Return a time for people, to the minute."""
+    """Describe a time for people, to the minute."""
     return moment(to_datetime(microseconds).replace(second=0, microsecond=0))
 
 
 def list_units(start: int, end: int, unit: int) -> range:
-    """Return the days or hours since 1970 of which an interval has a part."""
+    """Return the numbers, since 1970, of the days or hours that an interval touches."""
     return range(start // unit, (end - 1) // unit + 1)
 
 
 def start_of_window(end: int, days: int) -> int:
-    """Return the beginning of the complete days before a time and of the day so far."""
+    """Return the midnight ``days`` days before the day of ``end``."""
     return (end // DAY - days) * DAY

@@ -1,5 +1,7 @@
-"""The rules for a verdict. An operation is safe to close if nobody called it, and if
-the record covers enough time to prove that.
+"""The rules for a verdict.
+
+An operation is safe to close if nobody called it, and if the record covers enough time
+to prove that.
 
 Pure functions of a snapshot. Times that are integers are microseconds since 1970.
 """
@@ -20,11 +22,11 @@ from .coverage import (
     Coverage,
     Digests,
     Interval,
-    Listening,
     RecorderRow,
+    Responsible,
     Service,
     cover,
-    find_listening,
+    find_responsible,
 )
 from .options import Options
 from .reading import Snapshot
@@ -54,8 +56,8 @@ class Judge:
         self._options = options
         self._since, self._until, _last = snapshot.window
         # Most operations have the same recorders, whose number may be large.
-        self._cover = cache(self._compute_coverage)
-        self._list_causes = cache(self._find_causes)
+        self._coverage_of = cache(self._compute_coverage)
+        self._cached_causes = cache(self._find_causes)
         self._rows = list_rows(snapshot.table, self._until)
 
     def judge_all(self) -> list[OperationUsage]:
@@ -65,24 +67,25 @@ class Judge:
     # One operation.
 
     def _judge(self, name: str) -> OperationUsage:
-        """Return the usage of an operation: in use if a call counts, unknown if there
-        is a doubt, otherwise safe.
+        """Return the usage of an operation, with the verdict.
+
+        It is in use if a call counts, unknown if there is a doubt, and otherwise safe.
         """
         has_store = self._snapshot.has_store
-        callers = self._rows[name]
+        all_rows = self._rows[name]
         # The evidence: the record, which logs only check; without a store, the logs.
-        rows = [row for row in callers if not (has_store and row.is_logged)]
+        rows = [row for row in all_rows if not (has_store and row.is_logged)]
         counted = self._select_use(rows)
-        listening = self._find_listening(name, self._since)
-        coverage = self._cover(listening, self._since, self._until)
+        responsible = self._find_responsible(name, self._since)
+        coverage = self._coverage_of(responsible, self._since, self._until)
         reasons = _describe_use(counted, "")
         if has_store:
-            logged = self._select_use([row for row in callers if row.is_logged])
+            logged = self._select_use([row for row in all_rows if row.is_logged])
             reasons += _describe_use(logged, " in the logs")
             reasons += self._find_unrecorded(rows, logged, coverage.gaps)
         verdict = Verdict.IN_USE
         if not reasons:
-            reasons = self._find_doubts(name, rows, listening)
+            reasons = self._find_doubts(name, rows, responsible)
             verdict = Verdict.UNKNOWN if reasons else Verdict.SAFE
         total = self._until - self._since
         covered = total - coverage.uncovered
@@ -103,8 +106,8 @@ class Judge:
             longest_gap_hours=round(coverage.longest_gap / HOUR, 3),
             hosts=coverage.fewest_hosts,
             host_count=coverage.host_count,
-            lost=self._list_lost(listening),
-            callers=tuple(callers),
+            lost=self._list_lost(responsible),
+            callers=tuple(all_rows),
             covered=coverage.hours_of_days if has_store else {},
             window_hours=total / HOUR,
         )
@@ -129,10 +132,11 @@ class Judge:
     def _find_unrecorded(
         self, rows: _Rows, logged: _Rows, gaps: Sequence[Interval]
     ) -> list[Reason]:
-        """Return a reason if the logs have a call at a covered time, but the record has
-        none by that client on that day: a recorder has missed it.
+        """Return a reason if a recorder has missed calls that the logs have.
 
-        Clients are compared, because a caller may have different labels in both.
+        It has missed a call if the time of the call is covered, but the record has no
+        call by that client on that day. Clients are compared, because a caller may have
+        different labels in both.
         """
         # The clients in the record, by day.
         recorded: defaultdict[int, set[str | None]] = defaultdict(set)
@@ -164,25 +168,25 @@ class Judge:
 
     # Coverage.
 
-    def _find_listening(self, name: str, since: int) -> Listening:
+    def _find_responsible(self, name: str, since: int) -> Responsible:
         """Return the services that should have recorded an operation since a time."""
         rules = self._options.rules_of(name)
-        return find_listening(self._snapshot.services, name, rules, since)
+        return find_responsible(self._snapshot.services, name, rules, since)
 
     def _compute_coverage(
-        self, listening: Listening, since: int, until: int
+        self, responsible: Responsible, since: int, until: int
     ) -> Coverage:
-        """Return the coverage of a window, as ``self._cover`` caches it."""
+        """Return the coverage of a window, as ``self._coverage_of`` caches it."""
         # Computed once for the whole window; later ones are cut out of it.
         if since > self._since:
-            coverage = self._cover(listening, self._since, self._until)
+            coverage = self._coverage_of(responsible, self._since, self._until)
             return coverage.move(since, until)
-        return cover(listening, since, until, self._snapshot.kept_from)
+        return cover(responsible, since, until, self._snapshot.kept_from)
 
-    def _list_lost(self, listening: Listening) -> tuple[RecorderRow, ...]:
+    def _list_lost(self, responsible: Responsible) -> tuple[RecorderRow, ...]:
         """Return the recorders that ended in the window without a goodbye."""
         lost = []
-        for service, _plans in listening:
+        for service, _plans in responsible:
             for silence in service.silences:
                 is_inside = self._since <= silence.row.heard_at <= self._until
                 if silence.is_lost and is_inside:
@@ -192,7 +196,7 @@ class Judge:
     # Doubts.
 
     def _find_doubts(
-        self, name: str, rows: _Rows, listening: Listening
+        self, name: str, rows: _Rows, responsible: Responsible
     ) -> list[Reason]:
         """Return why the absence of calls proves nothing."""
         doubts = []
@@ -210,7 +214,7 @@ class Judge:
                     "no call in the logs counts; a log cannot show that nobody calls"
                 )
             return [*doubts, Reason("never-matched", message)]
-        if not listening:
+        if not responsible:
             message = (
                 "no recorder that was heard in this window knows this operation: check "
                 "its name, --service, and that its middleware has a UsageRecorder as "
@@ -226,7 +230,7 @@ class Judge:
             doubts.append(Reason("never-matched", message))
         in_window = self._find_window_doubts(name, rows, self._since, self._until)
         if in_window:
-            in_window += self._list_causes(listening)
+            in_window += self._cached_causes(responsible)
         if in_window and not doubts:
             code, message = in_window.pop()
             advice = self._suggest(name, rows)
@@ -242,13 +246,14 @@ class Judge:
         end is taken to be covered and probed.
         """
         options = self._options
-        coverage = self._cover(self._find_listening(name, since), since, until)
+        coverage = self._coverage_of(self._find_responsible(name, since), since, until)
         doubts = []
         if coverage.share < options.min_coverage:
             share = math.floor(coverage.share * 1000) / 1000
             message = (
                 f"only {share * 100:g} % of the window is covered, not "
-                f"{options.min_coverage * 100:g} %: --min-coverage {share:g} accepts that"
+                f"{options.min_coverage * 100:g} %: "
+                f"--min-coverage {share:g} accepts that"
             )
             doubts.append(Reason("coverage", message))
         long_gaps = self._list_long_gaps(coverage)
@@ -256,7 +261,7 @@ class Judge:
             doubts.append(_describe_gaps(long_gaps))
         short: list[int] = []
         if options.hosts is not None:
-            short = coverage.list_hours(options.hosts)
+            short = coverage.list_hours_below(options.hosts)
         if short:
             message = (
                 f"{count(coverage.fewest_hosts, 'host')} recorded in some hour, not "
@@ -294,17 +299,17 @@ class Judge:
 
     # Causes of the gaps, as far as the store shows them.
 
-    def _find_causes(self, listening: Listening) -> list[Reason]:
-        coverage = self._cover(listening, self._since, self._until)
+    def _find_causes(self, responsible: Responsible) -> list[Reason]:
+        coverage = self._coverage_of(responsible, self._since, self._until)
         gaps: Sequence[Interval] = self._list_long_gaps(coverage)
         if coverage.share < self._options.min_coverage:
             gaps = coverage.gaps
         if not gaps:
             return []
         causes = []
-        for service, plans in listening:
+        for service, plans in responsible:
             causes += self._find_causes_in(service, plans, gaps)
-            if len(listening) > 1 and service.active_until < self._until - HOUR:
+            if len(responsible) > 1 and service.active_until < self._until - HOUR:
                 heard = describe_moment(service.rows[-1].heard_at)
                 message = (
                     f"the service {service.name!r} was not heard after {heard}: if it "
@@ -316,8 +321,9 @@ class Judge:
     def _find_causes_in(
         self, service: Service, plans: Digests, gaps: Sequence[Interval]
     ) -> list[Reason]:
-        """Return the causes of gaps in one service: its record is too young, recorders
-        went silent, or recorders had other rules.
+        """Return the causes of the gaps of one service.
+
+        Its record is too young, recorders went silent, or recorders had other rules.
         """
         causes = []
         began = [row.began_at for row in service.rows if row.plan in plans]
@@ -361,8 +367,10 @@ class Judge:
     # Advice.
 
     def _suggest(self, name: str, rows: _Rows) -> str:
-        """Advise on --days: the largest window that is complete now, and the earliest
-        date on which a window of the present length can be complete.
+        """Advise on a window that is complete.
+
+        Name the largest one that is complete now, and the earliest date on which one of
+        the present length can be complete.
         """
         days = self._options.days
         # Move the window a day at a time, until what is missing lies before it.
@@ -405,8 +413,9 @@ def _describe_gaps(gaps: Sequence[Interval]) -> Reason:
 
 
 def _describe_rows(rows: Sequence[RecorderRow], words: str) -> str:
-    """Return the last of several recorders, such as ``web-7 (process 12) and 3 others``,
-    and when it was heard.
+    """Name the last of several recorders, and when it was heard.
+
+    The result is such as ``web-7 (process 12) and 3 others were not heard after …``.
     """
     row = rows[-1]
     name = f"{row.host} (process {row.process}){_and_others(rows, 'other')}"

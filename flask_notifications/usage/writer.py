@@ -15,7 +15,7 @@ from .threads import new_lock, new_queue, start_thread
 from .times import DAY, SECOND
 
 # Seconds between two signs of life.
-SIGN = 30.0
+SIGN_INTERVAL = 30.0
 # Seconds between two writes, and after which a connection that nobody uses is closed.
 _PAUSE, _IDLE = 0.25, 2.0
 # Seconds that a caller waits for a write, on a machine that is very busy.
@@ -133,7 +133,7 @@ class Writer:
 
     def _is_due(self) -> bool:
         self._tried_at = time.monotonic()
-        is_sign_due = self._tried_at + self._interval > self._written_at + SIGN
+        is_sign_due = self._tried_at + self._interval > self._written_at + SIGN_INTERVAL
         return is_sign_due or bool(self._counts.changes())
 
     def _release(self) -> None:

@@ -277,7 +277,7 @@ class World:
         self.processes.append(process)
         with self.on(process):
             if is_noticed:
-                child._begin_anew()
+                child._set_up_process()
                 child.request_passed()
         return process
 
