@@ -1,4 +1,4 @@
-"""The calls of callers: added up, and as a report has them."""
+"""The calls of callers, collected by name and added up for a report."""
 
 from array import array
 from collections import defaultdict
@@ -16,7 +16,7 @@ from .logs import SOURCE
 from .options import Options
 from .times import DAY, to_date, to_datetime
 
-# Days without a call after which a caller may count as one that has stopped.
+# Days without a call after which a caller may count as stopped.
 _SILENT = 2
 
 _JSON_KEYS = (
@@ -44,7 +44,7 @@ class DayUsage(NamedTuple):
 
 
 def unpack_days(packed: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the seven integers of each day."""
+    """Yield the seven integers of each day, as in ``CallerUsage.packed_days``."""
     for place in range(0, len(packed), 7):
         yield packed[place : place + 7]
 
@@ -57,9 +57,10 @@ class CallerUsage:
     ``User-Agent``, ``source`` ``"header"``, ``"query"`` or ``"log"``; each is ``None``
     where there was none. Caller and client are both ``"(other)"`` for calls beyond the
     number of pairs that are kept by name. The counts are those of ``DayUsage``.
-    ``ignored`` calls do not count as use, and are apart from others of the same caller.
-    ``stopped_on`` is the day of the last call of a caller that has been silent for
-    longer than ever in the window; a caller without a label is a client.
+    ``ignored`` calls do not count as use; other calls of the same caller have a row of
+    their own. ``stopped_on`` is the day of the last call if the caller has now been
+    silent for longer than ever before in the window; without a label, the client is
+    taken for the caller.
     ``packed_days`` has seven integers for each day: its number since 1970, the first
     and the last call in microseconds since 1970, and the four counts.
     """
@@ -93,7 +94,7 @@ class CallerUsage:
 
     @property
     def is_logged(self) -> bool:
-        """Return whether the calls are from access logs, and perhaps in the record too."""
+        """Return whether the calls are from logs; the record may have them, too."""
         return self.source == SOURCE
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,7 +103,7 @@ class CallerUsage:
 
 
 def to_plain(result: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return some attributes as ``json.dumps`` takes them."""
+    """Return the named attributes of a result as ``json.dumps`` takes them."""
     plain = {}
     for name in names:
         value = getattr(result, name)
@@ -115,9 +116,10 @@ def to_plain(result: object, names: Iterable[str]) -> dict[str, Any]:
 
 
 class CallTable:
-    """Collect calls by name, and ignored ones apart.
+    """Collect calls by name; ignored ones are kept apart.
 
-    ``days`` are packed as of ``CallerUsage``, because a report has millions of them.
+    ``days`` are packed like ``CallerUsage.packed_days``, because a report may have
+    millions of them.
     """
 
     def __init__(self, options: Options) -> None:
@@ -125,7 +127,10 @@ class CallTable:
         self._options = options
 
     def add(self, name: Name, day: int, numbers: Sequence[int]) -> None:
-        """Add the numbers of a name on a day."""
+        """Add the numbers of a name on a day.
+
+        With ``ignore_refused``, refused calls without a label become ignored ones.
+        """
         _operation, caller, client, _source = name
         is_ignored = self._options.ignores(caller, client)
         first_at, last_at, answered, refused, failed, closed = numbers
@@ -140,13 +145,13 @@ class CallTable:
 
 
 def list_rows(table: CallTable, until: int) -> defaultdict[str, list[CallerUsage]]:
-    """Return the calls of each operation, callers with the most calls first.
+    """Return the rows of each operation; those with the most calls come first.
 
     :param until: the end of the window.
     """
     days: defaultdict[Key, set[int]] = defaultdict(set)
     for key, packed in table.days.items():
-        days[_group(key)].update(packed[::7])
+        days[_group(key)].update(packed[::7])  # every seventh integer is a day
     rows: defaultdict[str, list[CallerUsage]] = defaultdict(list)
     for key, packed in table.days.items():
         operation, caller, client, source, is_ignored = key
@@ -171,19 +176,22 @@ def list_rows(table: CallTable, until: int) -> defaultdict[str, list[CallerUsage
 
 
 def _group(key: Key) -> Key:
-    """Return what is the same for all calls that decide together whether their caller
-    has stopped.
+    """Return the key of the calls that decide together whether a caller has stopped.
+
+    All clients of a labelled caller do; without a label, each client is on its own.
     """
     operation, caller, client, _source, is_ignored = key
     return operation, caller, None if caller else client, None, is_ignored
 
 
 def find_stop(days: Iterable[int], until: int) -> date | None:
-    """Return the last day with a call, if the silence since then is longer than any
-    before.
+    """Return the last day with a call if the caller seems to have stopped since.
+
+    It has if it has been silent for at least two days, and for longer than ever before.
+    A caller that called on one day only has no habit to compare with.
 
     :param days: the days with calls, by their number since 1970.
-    :param until: the day of the end of the window.
+    :param until: the day on which the window ends, by its number since 1970.
     """
     called = sorted(days)
     silence = until - called[-1]

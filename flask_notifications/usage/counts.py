@@ -8,21 +8,21 @@ from flask_notifications.plans.policy import CLOSED_PHASES, Phase
 
 from .times import DAY
 
-# The client of a call that only shows that calls are recorded: that of the command
-# ``check``.
+# The client of a probe: a call by the command ``check``, which only shows that calls
+# are recorded.
 PROBE = "flask-notifications-check"
-# The caller and the client of all calls beyond the limits. No product of a User-Agent
-# has parentheses.
+# The caller and the client of all calls beyond the limits. No client has this name,
+# because a product in ``User-Agent`` has no parentheses.
 OTHER = "(other)"
-# Pairs of a caller and a client that are kept by name, for an operation and a day.
+# Pairs of a caller and a client that are kept by name for each operation and day.
 PAIRS = 200
-# Names that a process keeps at most, besides those of other calls: a third of them on
-# a day.
+# The most names that a process keeps, besides those with ``OTHER``; one day gets at
+# most a third of them.
 _NAMES = 60_000
-# Characters of a label and of a client. The store can keep them, whatever they are.
+# The most characters of a label and of a client; the store can keep any characters.
 _LENGTH = 64
 
-# Where a total has which number.
+# The places of the numbers in a total.
 FIRST_AT, LAST_AT, ANSWERED, REFUSED, FAILED, CLOSED = range(6)
 
 Name: TypeAlias = tuple[str, str | None, str | None, str | None]
@@ -32,7 +32,10 @@ Numbers: TypeAlias = tuple[int, ...]
 
 
 class Total:
-    """The numbers of a name on a day, and those that the store has for sure."""
+    """The numbers of a name on a day; ``written`` are those that the store has.
+
+    ``written`` is ``None`` if the store may have none, or any earlier ones.
+    """
 
     __slots__ = ("numbers", "written")
 
@@ -42,7 +45,7 @@ class Total:
 
 
 class Change(NamedTuple):
-    """The numbers of a total when it was looked at."""
+    """A copy of the numbers of a total, to be written to the store."""
 
     day: int
     name: Name
@@ -53,7 +56,7 @@ class Change(NamedTuple):
 @dataclass(slots=True)
 class _Day:
     totals: dict[Name, Total] = field(default_factory=dict)
-    # By operation, and whether they have a caller.
+    # The pairs that are kept by name, by operation and by whether they have a caller.
     pairs: dict[tuple[str, bool], set[tuple[str | None, str | None]]] = field(
         default_factory=dict
     )
@@ -62,19 +65,23 @@ class _Day:
 class Counts:
     """Count calls by UTC day and name. One thread may count while another one reads.
 
-    :param limit: the names that are kept, besides those of other calls.
+    :param limit: the most names that are kept, besides those with ``OTHER``.
     """
 
     def __init__(self, limit: int = _NAMES) -> None:
         self._limit = limit
         self._days: dict[int, _Day] = {}
-        # Whether every call that came is counted, in the day that it belongs to.
+        # False once a call may have been lost, or counted apart from others of its day.
         self.is_whole: bool = True
         self._dropped_before = 0
 
     def count(self, name: Name, at: int, kind: int) -> bool:
-        """Count a call at a time in microseconds since 1970, and return whether it is
-        the first of its name and kind on its day.
+        """Count a call, and return whether it is the first of its kind.
+
+        That is the first on its day with its name and its kind.
+
+        :param at: the time of the call in microseconds since 1970.
+        :param kind: ``ANSWERED``, ``REFUSED``, ``FAILED`` or ``CLOSED``.
         """
         number = at // DAY
         day = self._days.get(number)
@@ -99,9 +106,11 @@ class Counts:
         return self._days.setdefault(number, _Day())
 
     def _admit(self, day: _Day, name: Name, at: int) -> Total:
-        """Return the total for a name that the day does not have yet.
+        """Add a total for a name that the day does not have yet, and return it.
 
-        Invented clients cannot push out pairs with a caller.
+        Beyond the limits it is that of ``OTHER``. Pairs without a caller fill only the
+        places that pairs with one have left, and never take theirs, so that nobody can
+        push out labelled callers by inventing clients.
         """
         operation, caller, client, source = name
         pairs = day.pairs.setdefault((operation, caller is not None), set())
@@ -109,17 +118,17 @@ class Counts:
             number = len(pairs)
             if caller is None:
                 number += len(day.pairs.get((operation, True), ()))
-            is_bounded = len(day.totals) < self._limit // max(3, len(self._days))
-            if number < PAIRS and is_bounded and _fits(caller) and _fits(client):
+            has_room = len(day.totals) < self._limit // max(3, len(self._days))
+            if number < PAIRS and has_room and _fits(caller) and _fits(client):
                 pairs.add((caller, client))
             else:
                 name = (operation, *name_others(client), source)
         return day.totals.setdefault(name, Total(at))
 
     def changes(self) -> list[Change]:
-        """Return the totals that the store may not have, as they are now."""
+        """Return the present numbers of all totals that the store may not have."""
         changes = []
-        # Copies are made in one step, because calls are counted meanwhile.
+        # ``copy`` is atomic; another thread counts calls meanwhile.
         for number, day in self._days.copy().items():
             for name, total in day.totals.copy().items():
                 numbers = tuple(total.numbers)
@@ -137,20 +146,20 @@ class Counts:
         return calls
 
     def confirm(self, changes: Iterable[Change]) -> None:
-        """Note that the store has some changes."""
+        """Note that the store has these changes."""
         for change in changes:
             change.total.written = change.numbers
 
     def forget_written(self) -> None:
-        """Forget what the store has, because all will be written under a new name."""
+        """Forget what the store has, so that all totals are written to a new row."""
         for day in self._days.copy().values():
             for total in day.totals.copy().values():
                 total.written = None
 
-    def keep_from(self, number: int) -> None:
-        """Drop the days before one, as far as the store has them.
+    def drop_before(self, number: int) -> None:
+        """Drop the days before one, but none that the store may not have.
 
-        No call may be counted meanwhile.
+        The caller ensures that no call is counted meanwhile.
         """
         old = [day for day in self._days if day < number]
         if old:
@@ -179,13 +188,14 @@ def _fits(label: str | None) -> bool:
 
 
 def is_probe(client: str | None) -> bool:
-    """Return whether a client only shows that calls are recorded, in any version."""
+    """Return whether a client is that of probes, in any version."""
     return client is not None and client.partition("/")[0] == PROBE
 
 
 def name_others(client: str | None) -> tuple[str, str]:
-    """Return the caller and the client for a call that is not kept by name; probes stay
-    apart.
+    """Return the caller and the client for a call that is not kept by name.
+
+    Probes stay apart from other calls.
     """
     if is_probe(client):
         return OTHER, PROBE

@@ -1,7 +1,7 @@
-"""Take a line of an access log apart: its format, its request and its time.
+"""Parse a line of an access log: its format, its request and its time.
 
-Knows neither plans nor files. Lines, targets and users are WSGI strings, which are
-bytes read as ISO 8859-1.
+Knows neither plans nor files. Lines, targets and users are WSGI strings: bytes that
+were decoded as ISO 8859-1.
 """
 
 import json
@@ -21,7 +21,7 @@ from .times import SECOND, to_microseconds
 _NEEDED = {"time", "target"}
 _FIELDS = {*_NEEDED, "method", "status", "agent", "user"}
 _JSON = "json:"
-# Times that are remembered, because neighbouring lines often have the same.
+# Parsed times that are cached, because neighbouring lines often have the same time.
 _TIMES = 10_000
 # Characters of a line that an explanation shows.
 _SHOWN_LENGTH = 60
@@ -29,9 +29,9 @@ _SHOWN_LENGTH = 60
 # A string in quotation marks, with the escapes of servers.
 _QUOTED = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
 _TIME_IN_BRACKETS = r'\[(?P<time>[^][" ][^]["]*+)\]'
-# The Common and the Combined format from the time on. What precedes it depends on the
-# server, the proxy and the log collector, and more may follow. Werkzeug colours a
-# request in files, too.
+# The Common and the Combined format from the time on. What precedes the time depends on
+# the server, the proxy and the log collector, and more may follow. Werkzeug writes the
+# escape sequences of colours before a request, even into files.
 _COMMON = (
     rf'{_TIME_IN_BRACKETS}[^"[]*+"(?:\x1b\[\d+m)*'
     r'(?:(?P<method>[^\s"\\]++) (?P<target>[^\s"\\]++)(?: [^\s"\\]*+)?+'
@@ -42,24 +42,26 @@ _COMMON_PARTS = (
     ("no time in brackets", _TIME_IN_BRACKETS),
     ("no request in quotation marks", rf'{_TIME_IN_BRACKETS}[^"[]*+"{_QUOTED}"'),
 )
-# The host of the client and its identity before the user, in a line without a prefix.
+# The client's host and identity (RFC 1413), then the user, in a line without a prefix.
 _HOST_AND_IDENTITY = re.compile(r"\S+ \S*[^\s:] (\S+)")
 _ADDRESS = re.compile(r"[\d.]+(?::\d+)?|\[?[\da-fA-F]*:[\da-fA-F:.]*\]?(?::\d+)?")
-# Some clients and servers write other protocols, or none, and more white space.
+# A request line. Some clients and servers write other protocols or none, and more white
+# space.
 _REQUEST = re.compile(
     rf"\s*+({TOKEN})\s++(\S.*?)(?:\s++(?:-|(?:[A-Za-z]++/)?\d[\w.]*+))?\s*+",
     re.DOTALL,
 )
-# How nginx and Apache escape quotation marks, backslashes and all but printable ASCII,
-# and how JSON escapes any character. Other backslashes are the client's.
+# The escapes of nginx and Apache for quotation marks, backslashes and anything but
+# printable ASCII, and those of JSON for any character. Other backslashes were sent by
+# the client.
 _ESCAPED = re.compile(
     r"\\x(?P<byte>[0189A-Fa-f][0-9A-Fa-f]|22|5[Cc]|7[Ff])"
     r'|(?P<json>(?:\\u[0-9A-Fa-f]{4})+)|\\(?P<character>["\\/])'
 )
-# What nginx writes into JSON unless its format has ``escape=json``.
+# The escape that nginx writes, even in JSON unless its format has ``escape=json``.
 _ESCAPED_BYTE = re.compile(r"\\x([0-9A-Fa-f]{2})")
 
-# In English, whatever the locale is.
+# Always English, unlike those of ``strptime``, which depend on the locale.
 _MONTHS = (
     *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
     *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
@@ -70,7 +72,8 @@ _NAMED_MONTHS = (
         r"(?P<day>\d\d?)/(?P<month>\w{3})/(?P<year>\d{4})[: ](?P<clock>\d\d:.+)"
     ),
     re.compile(
-        r"(?:\w{3} )?(?P<month>\w{3}) {1,2}(?P<day>\d\d?) (?P<clock>\S+) (?P<year>\d{4})"
+        r"(?:\w{3} )?(?P<month>\w{3}) {1,2}(?P<day>\d\d?) "
+        r"(?P<clock>\S+) (?P<year>\d{4})"
     ),
 )
 _UTC = re.compile(r" ?(?:z|UTC|GMT)\Z")
@@ -79,13 +82,16 @@ _NUMBER = re.compile(r"\d{9,}(?:\.\d*)?|\d(?:\.\d+)?[Ee]\+?\d\d?")
 
 
 Parts: TypeAlias = tuple[str | None, str | None, str | None, Any]
-"""The parts that are needed of every line: the time, the method and the target, and
-what holds the others.
+"""The parts that every line is read for: the time, the method and the target; and the
+record from which ``details`` reads the others.
 """
 
 
 class Details(NamedTuple):
-    """The parts that are needed of a call; a status of ``None`` is unknown."""
+    """The parts that only a call is read for.
+
+    A status is ``None`` if the log has no statuses, and empty if there was no response.
+    """
 
     status: str | None
     user: str | None
@@ -93,7 +99,7 @@ class Details(NamedTuple):
 
 
 class PatternFormat:
-    """Lines in which a regular expression with named groups finds the parts."""
+    """Lines whose parts are the named groups of a regular expression."""
 
     def __init__(self, pattern: str) -> None:
         self._search = re.compile(pattern).search
@@ -107,7 +113,7 @@ class PatternFormat:
         return record["time"], record.get("method"), record["target"], record
 
     def details(self, record: Any) -> Details:
-        """Return the details of a line, without escapes and hyphens for nothing."""
+        """Return the details of a line, unescaped; a hyphen is an empty string."""
         user = _unescape(record.get("user", "")).encode("latin-1")
         return Details(
             _drop_hyphen(record.get("status")),
@@ -120,18 +126,18 @@ class PatternFormat:
         return _unescape(target)
 
     def explain(self, line: str) -> str:
-        """Say which part of a line is missing that cannot be split."""
+        """Say why a line cannot be split."""
         return f"the regular expression does not match {show(line)}"
 
 
 class CommonFormat(PatternFormat):
-    """Lines in the Common or the Combined format after anything, such as a syslog's."""
+    """Lines in the Common or the Combined format, perhaps after a prefix of syslog."""
 
     def __init__(self) -> None:
         super().__init__(_COMMON)
 
     def split(self, line: str) -> Parts | None:
-        """Split a line; most are needed for nothing else, so the rest waits."""
+        """Split a line; read only what is needed to see that most are no calls."""
         match = self._search(line)
         if match is None:
             return None
@@ -144,7 +150,7 @@ class CommonFormat(PatternFormat):
         return super().details(record.groupdict("") | {"user": user})
 
     def explain(self, line: str) -> str:
-        """Explain what is missing."""
+        """Say which part a line lacks."""
         for missing, pattern in _COMMON_PARTS:
             if re.search(pattern, line) is None:
                 return f"{missing} in {show(line)}"
@@ -154,7 +160,7 @@ class CommonFormat(PatternFormat):
 class JSONFormat:
     """Lines with one JSON object each, perhaps after a prefix.
 
-    :param keys: the key of each part, with dots between those of nested objects.
+    :param keys: the key of each part; dots separate the keys of nested objects.
     """
 
     def __init__(self, keys: dict[str, str]) -> None:
@@ -162,7 +168,7 @@ class JSONFormat:
         self._read = json.JSONDecoder(strict=False).raw_decode
 
     def split(self, line: str) -> Parts | None:
-        """Split a line."""
+        """Return the parts of a line, or ``None`` if it has no JSON object."""
         record = self._parse(line)
         if record is None and "\\x" in line:
             record = self._parse(_ESCAPED_BYTE.sub(_to_json, line))
@@ -174,18 +180,18 @@ class JSONFormat:
         return time, method, target, record
 
     def details(self, record: dict[str, Any]) -> Details:
-        """Return the details of a line."""
+        """Return the details of a line; a hyphen is an empty string."""
         details = [self._find(record, field) for field in Details._fields]
         return Details(*map(_drop_hyphen, details))
 
     def decode(self, target: str) -> str:
-        """Decode a target."""
+        """Return a target as a WSGI string: JSON has its characters, not its bytes."""
         if target.isascii():
             return target
         return target.encode("utf-8", "surrogatepass").decode("latin-1")
 
     def explain(self, line: str) -> str:
-        """Explain what is missing."""
+        """Say why a line cannot be split."""
         return f"no JSON object in {show(line)}"
 
     def _parse(self, line: str) -> Any:
@@ -196,7 +202,7 @@ class JSONFormat:
             return None
 
     def _find(self, record: dict[str, Any], field: str) -> str | None:
-        """Return a part as a string; of several values, such as a header's, the first."""
+        """Return a part as a string, the first if there are several values."""
         value = _look_up(record, self._keys.get(field, ""))
         if isinstance(value, list) and value:
             value = value[0]
@@ -236,7 +242,7 @@ def compile_format(log_format: str | None) -> LineFormat:
 
 
 def split_request(request: str) -> tuple[str, str] | None:
-    """Return the method and the target of a request line, or ``None`` if it has none."""
+    """Return the method and the target of a request line, or ``None`` if it is none."""
     match = _REQUEST.fullmatch(request)
     return None if match is None else (match[1], match[2])
 
@@ -260,15 +266,16 @@ def parse_log_time(time: str) -> tuple[int, bool] | None:
 
 
 def _parse_number(number: str) -> int:
-    """Return microseconds; the size of the number says what its unit is."""
+    """Return microseconds; the size of a number shows its unit."""
     value = float(number)
     for unit in (SECOND, 1_000, 1, 0.001):
-        if value * unit < 1e17:
+        if value * unit < 1e17:  # before the year 5138
             return int(value * unit)
     raise OverflowError
 
 
 def _parse_date(text: str) -> tuple[int, bool]:
+    """Return what ``parse_log_time`` returns, for a date that is no number."""
     for pattern in _NAMED_MONTHS:
         match = pattern.fullmatch(text)
         if match is not None:
@@ -281,7 +288,7 @@ def _parse_date(text: str) -> tuple[int, bool]:
 
 
 def show(text: str | None) -> str:
-    """Return the beginning of a line for people, without a session ID."""
+    """Quote the beginning of a line for people, without session IDs."""
     if text is None:
         return "missing"
     text = text.encode("latin-1", "replace").decode("utf-8", "replace")
@@ -292,19 +299,20 @@ def show(text: str | None) -> str:
 
 
 def _find_user(prefix: str) -> str:
-    """Return the user before the time of a line in the Common format, or nothing."""
+    """Return the user in what precedes the time in the Common format, or ``""``."""
     _prefix, hyphen, user = prefix.rstrip().rpartition(" - ")
     if not hyphen:
         match = _HOST_AND_IDENTITY.fullmatch(prefix.rstrip())
         user = "" if match is None else match[1]
-    # Apache writes an empty name as `""`; other formats have the address of the client
-    # there.
+    # Apache writes an empty name as `""`; other formats have the client's address in
+    # this place.
     if user in {"-", '""'} or _ADDRESS.fullmatch(user):
         return ""
     return user
 
 
 def _drop_hyphen(value: str | None) -> str | None:
+    """Return a value, which logs write as a hyphen if it is empty."""
     return "" if value == "-" else value
 
 
@@ -322,12 +330,16 @@ def _replace_escape(match: re.Match[str]) -> str:
 
 
 def _to_json(match: re.Match[str]) -> str:
+    """Return a byte that nginx escaped as JSON has it: ASCII escaped, others raw."""
     byte = int(match[1], 16)
     return chr(byte) if byte > 0x7F else rf"\u{byte:04x}"
 
 
 def _look_up(record: Any, key: str) -> Any:
-    """Return the value of a key with dots; a key of the log may have dots itself."""
+    """Look up a key such as ``request.uri`` in nested objects.
+
+    A key of the log may itself contain dots.
+    """
     if not isinstance(record, dict):
         return None
     if key in record:

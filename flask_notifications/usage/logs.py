@@ -1,8 +1,8 @@
 """Read the calls in access logs, by the rules of the middleware.
 
 A log proves use and never its absence, so nothing follows from lines that are missing
-or cannot be read. Keeps no more than a recorder keeps. Knows neither the store nor
-coverage.
+or unreadable. Of a call, no more is kept than a recorder keeps. Knows neither the store
+nor coverage.
 """
 
 import bz2
@@ -51,12 +51,12 @@ from .times import DAY, to_date, to_datetime
 Log: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 SOURCE = "log"
-"""The source of a call from a log, in place of that of its session ID."""
+"""The source of a call from a log, instead of the source of its session ID."""
 
 # Bytes that are read at once, and characters of the longest line.
 _CHUNK = 1 << 18
 _LONGEST = 1 << 20
-# Requests whose operations are remembered, and names of clients.
+# Requests whose operations are cached, and values of ``User-Agent``.
 _REQUESTS = 10_000
 # The status of a closed operation.
 _GONE = 410
@@ -67,13 +67,13 @@ _ORIGIN = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*|(?=/))")
 _HOST = re.compile(r"\A(?:localhost|[^/]*[.:][^/]*)(?=/)")
 _ANY_HOST = re.compile(r"\A[^/]+(?=/)")
 _SLASHES = re.compile("/+")
-# A path that all routers divide in the same way, so that a segment is a literal or any
-# value.
+# A path that all routers split in the same way: a segment is a literal of the plan, or
+# its value does not matter.
 _ORDINARY = re.compile(r"(?!.*/[/.])/[!-$&-~]*").fullmatch
-# Characters that hide others, and those that some routers ignore.
+# Characters that may encode others, and those that some routers ignore.
 _MAY_HIDE = re.compile(r"[^\x21-\x7e]|[%\\#]").search
 
-# Without session IDs, so that none stays in memory.
+# Cached only without session IDs, so that none stays in memory.
 _find_client = lru_cache(_REQUESTS)(partial(client_of, session_ids=()))
 _MAY_HAVE_SESSION = re.compile("%|session", re.IGNORECASE).search
 
@@ -90,12 +90,12 @@ _DAMAGES = (OSError, zlib.error, lzma.LZMAError)
 class LogReading:
     """What logs show of a window; times are microseconds since 1970.
 
-    ``counts`` has the calls of deprecated operations, without probes; ``closed`` ones
-    are 410s while the plan had closed the operation for the caller. ``lines`` were in
-    the window, from ``first_at`` to ``last_at``, and ``others`` before or after it.
-    ``unreadable`` lines have no time or no request, and ``first_unreadable`` says where
-    the first is and which part of it does not fit. ``without_offset`` is the first time
-    that was taken for UTC.
+    ``counts`` has the calls of deprecated operations, without probes. A 410 counts as
+    ``CLOSED`` only if the plan had closed the operation for the caller at that time.
+    ``lines`` is the number of lines in the window, from ``first_at`` to ``last_at``,
+    and ``others`` that of lines before or after it. ``unreadable`` lines have no time
+    or no request; ``first_unreadable`` says where the first one is and which part does
+    not fit. ``without_offset`` is the first time that was taken for UTC.
     """
 
     since: int
@@ -111,13 +111,11 @@ class LogReading:
 
     @property
     def calls(self) -> list[Change]:
-        """The calls of each day, operation, caller and client."""
+        """The calls by day, operation, caller and client."""
         return self.counts.changes()
 
     def include(self, at: int) -> bool:
-        """Return whether a time is in the window, and remember the first and the last
-        of these.
-        """
+        """Return whether a time is in the window, and update the first and the last."""
         if not self.since <= at <= self.until:
             return False
         self.first_at = min(at, self.first_at)
@@ -126,7 +124,7 @@ class LogReading:
 
     @property
     def absence(self) -> str:
-        """Say what an operation without a call in the logs is, which proves nothing."""
+        """Explain that no call in the logs proves nothing."""
         if self.first_at <= self.last_at:
             days = _describe_days(self.first_at, self.last_at)
             return (
@@ -138,7 +136,7 @@ class LogReading:
 
     @property
     def notes(self) -> list[str]:
-        """Say what readers of any result should know."""
+        """Say what readers should know, whatever the result is."""
         notes = []
         if self.unreadable:
             total = self.lines + self.others + self.unreadable
@@ -163,17 +161,17 @@ def read_logs(
     log_format: str | None = None,
     log_prefix: str | None = None,
 ) -> LogReading:
-    """Read the calls in logs from one time until another, both included.
+    """Read the calls in logs between two times, both included.
 
     :param logs: paths of files, of folders or with the wildcards of a shell, or binary
         streams; compressed with gzip, bzip2 or xz, or not.
-    :param plan: the plan whose operations are looked for.
+    :param plan: the plan whose deprecated operations are counted.
     :param since: microseconds since 1970.
     :param until: microseconds since 1970.
-    :param log_format: as of ``read_usage``.
-    :param log_prefix: as of ``read_usage``.
-    :raises ValueError: naming the argument that does not fit.
-    :raises OSError: when a file cannot be opened.
+    :param log_format: as for ``read_usage``.
+    :param log_prefix: as for ``read_usage``.
+    :raises ValueError: an argument does not fit; the message names it.
+    :raises OSError: a file cannot be opened.
     """
     line_format = compile_format(log_format)
     requests = _Requests(plan, _clean_prefix(log_prefix))
@@ -194,10 +192,12 @@ def read_logs(
 
 
 def find_files(log: "str | os.PathLike[str]", log_format: str | None) -> list[Path]:
-    """Return the files of a path: itself, those in a folder, or those that fit its
-    wildcards, in the order of their first lines.
+    """Return the log files that a path means.
 
-    :raises FileNotFoundError: when there are none.
+    These are the file itself, the files in a folder, or those that match wildcards, in
+    the order of their first lines. Hidden files are left out.
+
+    :raises FileNotFoundError: there are none.
     """
     path = Path(log)
     if path.is_dir():
@@ -215,8 +215,9 @@ def find_files(log: "str | os.PathLike[str]", log_format: str | None) -> list[Pa
 
 
 def _find_first_time(path: Path, line_format: LineFormat) -> float:
-    """Return the time of the first line that can be read in the first block of a file;
-    files without one are the last.
+    """Return the time of the first readable line in the first block of a file.
+
+    It is infinite without such a line, so that the file becomes the last one.
     """
     with path.open("rb") as stream, suppress(_DamagedData):
         for line in next(_read_lines(stream)):
@@ -238,7 +239,7 @@ class _Reader:
         self._requests = requests
 
     def read(self, stream: BinaryIO) -> None:
-        """Read a stream; the first bytes of compressed data say how to decompress it."""
+        """Read a stream, which may be compressed."""
         name = str(getattr(stream, "name", "a log"))
         number = 0
         try:
@@ -249,7 +250,7 @@ class _Reader:
             self._note_unreadable(name, number + 1, str(error))
 
     def _read_lines(self, lines: list[str], name: str, number: int) -> None:
-        """Read lines of a log, of which ``number`` precede them."""
+        """Read some lines of a log, which follow the first ``number`` ones."""
         split, may_match = self._format.split, self._requests.may_match
         reading = self.reading
         latest: str | None = ""
@@ -295,10 +296,11 @@ class _Reader:
     def _read_request(
         self, method: str | None, target: str | None, record: Any, at: int
     ) -> bool:
-        """Count a request if it is a call, and return whether it is a request.
+        """Count a request if it is a call, and return whether its line is readable.
 
-        Servers also write something for a connection without one, and for what they
-        refused to read.
+        A line without a request is readable if its status is a hyphen or begins with 4:
+        servers also log connections without a request, and requests that they could not
+        parse.
         """
         if target is not None:
             target = self._format.decode(target)
@@ -316,7 +318,7 @@ class _Reader:
     def _count(
         self, groups: list[list[Match]], details: Details, query: str, at: int
     ) -> None:
-        """Count a call of each operation that it may be one of, as far as a log shows."""
+        """Count a call of each operation that it may be for, as far as a log shows."""
         session_ids: list[str] = []
         agent = details.agent or ""
         client = _find_client(agent)
@@ -336,8 +338,9 @@ class _Reader:
 class _Requests:
     """Find the operations of a plan that a request in a log may reach.
 
-    A log shows no headers, so it is looked up with the headers of each operation that
-    has conditions on them, and among the operations without such conditions.
+    A log shows no headers. A request is therefore looked up several times: with headers
+    that fit each operation with conditions on them, and among the operations without
+    such conditions.
     """
 
     def __init__(self, plan: Plan, prefix: str) -> None:
@@ -348,7 +351,8 @@ class _Requests:
                 self._policies[operation.name] = policy
         self._lookups = _list_lookups(plan)
         self._has_query = any(operation.query for operation in plan)
-        # What a path must contain, unless some operation has parameters only.
+        # For each deprecated operation, the longest literal of its path; ``None`` if it
+        # has parameters only. A path that contains none of them cannot match.
         self._needed: set[str | None] = set()
         self._literals = {"", *prefix.split("/")}
         for operation, policy in plan.items():
@@ -356,13 +360,14 @@ class _Requests:
             self._literals.update(literals)
             if policy is not None:
                 self._needed.add(max(literals, key=len, default=None))
+        # In place of the values of parameters: a segment that is no literal.
         self._value = "0"
         while self._value in self._literals:
             self._value += "0"
         self._find_cached = lru_cache(_REQUESTS)(self._find)
 
     def may_match(self, target: str) -> bool:
-        """Return false only for a target, as it is in a line, that matches nothing."""
+        """Return ``False`` if a target, as the log has it, surely matches nothing."""
         path = target.partition("?")[0]
         return (
             None in self._needed
@@ -374,7 +379,10 @@ class _Requests:
     def choose(
         self, groups: list[list[Match]], status: int | None, at: int, caller: str | None
     ) -> dict[str, Phase | None]:
-        """Return the operations that the middleware chooses, and their phases then."""
+        """Return the operations that the middleware would choose, and their phases.
+
+        :param groups: the matches, as ``find`` returns them.
+        """
         time = to_datetime(at)
         phases = {}
         for matches in groups:
@@ -387,8 +395,10 @@ class _Requests:
         return phases
 
     def find(self, method: str, path: str, query: str) -> list[list[Match]]:
-        """Return the matches with operations that are not live, by table; the values of
-        their parameters do not count.
+        """Return the matches with deprecated operations, in one list for each lookup.
+
+        The values of their parameters may be wrong: they are replaced where that
+        changes no match, so that the cache has few different paths.
         """
         if _ORDINARY(path):
             segments = path.split("/")
@@ -414,7 +424,7 @@ class _Requests:
         return []
 
     def _list_paths(self, path: str) -> Iterator[str]:
-        """Yield the paths below the prefix that a target may be, the likeliest first."""
+        """Yield the paths below the prefix that a target may mean, likeliest first."""
         paths = [path]
         if path[:1] != "/":
             paths = [_HOST.sub("", path), path, _ANY_HOST.sub("", path)]
@@ -428,9 +438,9 @@ class _Requests:
 
 
 def _list_lookups(plan: Plan) -> list[tuple[OperationTable, dict[str, str]]]:
-    """Return the tables in which requests are looked up, with their headers.
+    """Return the lookups for a request: each is a table and the headers to assume.
 
-    A live operation with conditions on headers is in none, because nothing in a log
+    A live operation with conditions on headers is in no table, because nothing in a log
     shows that they hold.
     """
     live = [operation for operation, policy in plan.items() if policy is None]
@@ -451,11 +461,11 @@ def _list_lookups(plan: Plan) -> list[tuple[OperationTable, dict[str, str]]]:
 
 
 class _DamagedData(ValueError):
-    """Compressed data that end too early or cannot be decompressed."""
+    """Raised if compressed data end too early or cannot be decompressed."""
 
 
 def _read_lines(stream: BinaryIO) -> Iterator[list[str]]:
-    """Yield the lines of a stream, many at once; one that is too long is cut."""
+    """Yield the lines of a stream in large lists; cut lines that are too long."""
     rest = ""
     for block in _read_blocks(stream):
         text = rest + block.decode("latin-1")
@@ -468,8 +478,10 @@ def _read_lines(stream: BinaryIO) -> Iterator[list[str]]:
 
 
 def _read_blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the data of a stream, of which the first bytes of compressed data say how
-    they are decompressed; several compressed files may follow each other.
+    """Yield the data of a stream, decompressed.
+
+    The first bytes show the kind of compression, if there is any. A stream may consist
+    of several compressed files.
     """
     data = _read_chunk(stream).removeprefix(BOM_UTF8)
     while data:
@@ -509,15 +521,16 @@ def _make_decompressor(data: bytes) -> Any:
 
 
 def _split_target(target: str) -> tuple[str, str]:
-    """Return the path of a target, perhaps after a host, and its query."""
+    """Return the path of a target, which may still begin with a host, and its query."""
     uri, _mark, _fragment = target.partition("#")
     path, _mark, query = uri.partition("?")
     return _ORIGIN.sub("", path) or "/", query
 
 
 def _read_status(status: str | None) -> int | None:
-    """Return the status of a response, or ``None`` if there was none; where a log has
-    no statuses, nothing has failed.
+    """Return the status of a response as a number, or ``None`` if there was none.
+
+    If the log has no statuses, assume that every request succeeded.
     """
     if status is None:
         return 200
@@ -537,7 +550,7 @@ def _clean_prefix(prefix: str | None) -> str:
 
 
 def _describe_days(first_at: int, last_at: int) -> str:
-    """Return the days of two times, such as ``from 1 to 31 October``."""
+    """Describe the days from one time to another, such as ``from 1 to 31 October``."""
     first, last = to_date(first_at // DAY), to_date(last_at // DAY)
     day_and_month = full_date(last).removesuffix(f" {last.year}")
     if first == last:

@@ -1,4 +1,4 @@
-"""What a report was asked for: the arguments of ``read_usage``, checked."""
+"""The arguments of ``read_usage``, checked."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +24,10 @@ _MAX_DAYS = 3650
 
 
 class Window(NamedTuple):
-    """The time of a report, and the last moment whose calls belong to it, in
-    microseconds since 1970.
+    """The time of a report, in microseconds since 1970.
+
+    Calls belong to it from ``since`` to ``last``, both included. ``until`` is its end
+    for the coverage.
     """
 
     since: int
@@ -35,13 +37,14 @@ class Window(NamedTuple):
 
 @dataclass(kw_only=True)
 class Options:
-    """What a report was asked for, as of ``read_usage``.
+    """What to report: the arguments of ``read_usage``, and what follows from them.
 
-    ``caller`` is the label of the only caller to report. ``names`` are the operations,
-    and ``rules`` the fingerprints of those of the plan; both are ``None`` where the
-    store decides. ``sunsets`` are those of the plan.
+    ``caller`` limits the report to the caller with this label. ``names`` are those of
+    the operations; ``None`` takes those of the recorders. ``rules`` are the
+    fingerprints of the plan's operations; ``None`` takes those that were heard last.
+    ``sunsets`` are the sunset dates in the plan, by the name of the operation.
 
-    :raises ValueError: naming the argument that does not fit.
+    :raises ValueError: an argument does not fit; the message names it.
     """
 
     plan: "Plan | None" = None
@@ -122,13 +125,14 @@ class Options:
         return Window(start_of_window(until, self.days), until, last)
 
     def rules_of(self, operation: str) -> str | None:
-        """Return the rules of an operation, empty ones if the plan does not have it;
-        ``None`` without a plan.
+        """Return the rules of an operation, or ``None`` without a plan.
+
+        They are empty if the plan does not have the operation: no recorder has these.
         """
         return None if self.rules is None else self.rules.get(operation, "")
 
     def ignores(self, caller: str | None, client: str | None) -> bool:
-        """Return whether calls do not count as use; those of ``(other)`` always count."""
+        """Return whether calls are ignored; those of ``(other)`` never are."""
         if client == OTHER:
             return False
         is_named = caller in self.ignored_callers or client in self.ignored_clients
@@ -136,7 +140,7 @@ class Options:
 
 
 def _list_names(argument: str, names: Iterable[str | Operation]) -> list[str]:
-    """Return names, and those of operations, each once."""
+    """Return the names of operations, and names as they are, without duplicates."""
     is_list = isinstance(names, Iterable) and not isinstance(names, str | bytes)
     expected = "a list of strings that are not empty"
     require(is_list, argument, expected, names)
@@ -149,7 +153,7 @@ def _list_names(argument: str, names: Iterable[str | Operation]) -> list[str]:
 
 
 def _find_end(until: datetime | date | None) -> tuple[int, int] | None:
-    """Return the end of a window and the last moment of it, which a date includes."""
+    """Return the end of a window and its last moment; a date is included whole."""
     if until is None:
         return None
     is_date = isinstance(until, date) and 1980 <= until.year <= 9998

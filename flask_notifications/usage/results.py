@@ -1,6 +1,4 @@
-"""The results of a report: the verdict on each operation, its reasons, calls and
-coverage.
-"""
+"""The results of a report: verdicts and their reasons, calls and coverage."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,10 +23,10 @@ _JSON_KEYS = (
 
 
 class Verdict(StrEnum):
-    """Say whether an operation may be switched off: ``in use``, ``unknown`` or
-    ``safe``.
+    """Say whether an operation may be switched off.
 
-    Of several verdicts, the first in this order decides.
+    It is ``in use``, ``unknown`` or ``safe``. Of several verdicts, the first in this
+    order decides.
     """
 
     IN_USE = "in use"
@@ -48,16 +46,17 @@ class OperationUsage:
     """Report on one operation: the verdict, its reasons, the calls and the coverage.
 
     ``answered``, ``failed``, ``closed``, ``first_at`` and ``last_at`` leave out ignored
-    calls, and beside a database those in access logs. ``ignored`` counts ignored calls,
-    and ``refused`` includes refused calls that are ignored because they have no label.
-    ``sunset_at`` is that of the plan.
+    calls. If there is a database, they also leave out calls in access logs. ``ignored``
+    counts ignored calls. ``refused`` includes those that are ignored only because they
+    have no label. ``sunset_at`` is that of the plan.
 
     ``coverage`` is the share of the window in which calls would have been recorded,
-    rounded down, ``covered_hours`` its hours, ``longest_gap_hours`` the longest time
-    without, and ``hosts`` the lowest number of hosts that recorded in a complete hour,
-    of ``host_count`` in the window. ``lost`` are the recorders that ended in the window
-    without a goodbye, in the order of their last signs of life. ``covered`` has the
-    covered hours of each UTC day of the window, and is empty without a database.
+    from 0 to 1 and rounded down; ``covered_hours`` is the same time in hours, and
+    ``longest_gap_hours`` the longest time that is not covered. ``hosts`` is the lowest
+    number of hosts that recorded in a complete hour, and ``host_count`` the number of
+    all that recorded in the window. ``lost`` are the recorders that ended in the window
+    without a goodbye, in the order of their last signs of life. ``covered`` maps each
+    UTC day of the window to its covered hours; it is empty without a database.
     """
 
     name: str
@@ -88,8 +87,9 @@ class OperationUsage:
 
     @property
     def notes(self) -> list[str]:
-        """Return what readers should know whatever the verdict is: the coverage, lost
-        recorders, ignored and refused calls.
+        """Return what readers should know, whatever the verdict is.
+
+        That is the coverage, lost recorders, ignored calls and refused calls.
         """
         notes = []
         if self.covered:
@@ -97,8 +97,8 @@ class OperationUsage:
         if self.lost:
             last = self.lost[-1]
             notes.append(
-                f"{count(len(self.lost), 'recorder')} ended without a goodbye, the last "
-                f"on {last.host} (process {last.process}) after "
+                f"{count(len(self.lost), 'recorder')} ended without a goodbye, "
+                f"the last on {last.host} (process {last.process}) after "
                 f"{moment(to_datetime(last.heard_at))}"
             )
         if self.ignored:
@@ -110,8 +110,10 @@ class OperationUsage:
 
     @property
     def coverage_text(self) -> str:
-        """Return how much was covered, such as ``covered 100 % of 732 hours by 3 hosts,
-        never fewer than 2, longest gap 20 minutes``.
+        """Return how much of the window was covered.
+
+        The text is such as ``covered 100 % of 732 hours by 3 hosts, never fewer than 2,
+        longest gap 20 minutes``.
         """
         hours = count(round(self.window_hours), "hour")
         text = f"covered {round(self.coverage * 100, 1):g} % of {hours}"
@@ -125,7 +127,7 @@ class OperationUsage:
         return f"{text}, longest gap {duration(gap)}"
 
     def _describe_ignored(self) -> str:
-        """Return how many probes and other ignored calls there were, and whose."""
+        """Return the numbers of probes and other ignored calls, and who made these."""
         probes = 0
         labels = []
         for row in self.callers:
@@ -158,12 +160,13 @@ class OperationUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """Say who still calls each operation, in the ``days`` complete UTC days before
-    ``until`` and the day so far.
+    """Say who still calls each operation.
 
-    ``as_of`` is the time at which the database was read, by its clock. ``last_call`` is
-    that of the only caller of the report, in the database also before ``since``, or
-    ``None``. ``notes`` are about the access logs and the service.
+    The window has the ``days`` complete UTC days before ``until``, and the day so far.
+    ``as_of`` is the time at which the database was read, by its clock. In a report on
+    one caller, ``last_call`` is the time of its last call, which the database may have
+    from before ``since``; otherwise, or if it never called, ``None``. ``notes`` are
+    about the access logs and the service.
     """
 
     as_of: datetime
@@ -176,20 +179,22 @@ class UsageReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Return the verdict on all operations together; a report without any is
-        unknown.
+        """Return the verdict on all operations together.
+
+        That of a report without operations is unknown.
         """
         verdicts = [usage.verdict for usage in self.operations]
         return min(verdicts, key=list(Verdict).index, default=Verdict.UNKNOWN)
 
     def sort_by_calls(self) -> "UsageReport":
-        """Return the report with the operations that are called least before others."""
+        """Return the report with its operations sorted, the least called first."""
         operations = sorted(self.operations, key=_count_uses)
         return replace(self, operations=tuple(operations))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as ``json.dumps`` takes it: dates as ISO 8601 in UTC,
-        without the counts by day.
+        """Return the report as ``json.dumps`` takes it.
+
+        Dates are in ISO 8601 and UTC; counts by day are left out.
         """
         return {
             "schema": 3,
@@ -203,5 +208,5 @@ class UsageReport:
 
 
 def _count_uses(usage: OperationUsage) -> int:
-    """Return the number of calls that are not ignored, those in logs included."""
+    """Return the number of calls that are not ignored, including those in logs."""
     return sum(row.calls for row in usage.callers if not row.ignored)

@@ -172,7 +172,7 @@ class Writer:
     def _drop_days(self, now: int) -> None:
         """Drop what was counted before yesterday, unless a call is being counted."""
         if self._counting.acquire(blocking=False):
-            self._counts.keep_from(now // DAY - 1)
+            self._counts.drop_before(now // DAY - 1)
             self._counting.release()
 
     def _clean(self, now: int) -> None:
