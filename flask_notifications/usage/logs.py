@@ -272,6 +272,7 @@ class _Reader:
                 self._note_unreadable(name, number, f"the time is {show(latest)}")
             elif not is_inside:
                 reading.others += 1
+            # Most targets match nothing, so most requests need not be read.
             elif (target is None or may_match(target)) and not self._read_request(
                 method, target, record, at
             ):

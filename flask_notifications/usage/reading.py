@@ -26,28 +26,29 @@ from .times import DAY
 
 # Rows that are fetched at once.
 _ROWS = 10_000
-# Where a row of the table of usage has its labels and its numbers.
+# The places of the labels and of the numbers in a row of the table of usage.
 _LABELS, _NUMBERS = slice(2, 5), slice(6, None)
-# Days that are searched for a matched request at most.
+# The most days that are searched for a matched request.
 _MAX_DAYS = 4_000
 
 Origin: TypeAlias = tuple[str, str]
 """The service and the plan of a recorder."""
 Progress: TypeAlias = Callable[[int, int], object]
-"""Called with the number of days that have been read, and that of all."""
+"""A function that gets the number of days read so far, and that of all days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What the store had at one moment, for a window.
+    """The contents of the store at one moment, for a window.
 
     Times are microseconds since 1970. ``names`` are the operations of the report.
     ``services`` are those that were heard in the window or may still live; with
-    ``--service`` only that one, and ``known_services`` has the names of all. Of the
-    operations that are ``unmatched``, no request was answered or refused under the
-    present rules since ``kept_from``. ``last_call`` is that of the only caller of the
-    report, also before the window, or 0. ``logs`` are what access logs show of the
-    window, and ``has_store`` is false without a database.
+    ``--service`` only that one, while ``known_services`` has the names of all.
+    ``unmatched`` are the operations of which no request was answered or refused under
+    the present rules since ``kept_from``, the first day that has not been deleted. In a
+    report on one caller, ``last_call`` is the time of its last call, even before the
+    window; otherwise it is 0. ``logs`` are the results of access logs, and
+    ``has_store`` is ``False`` without a database.
     """
 
     now: int
@@ -65,8 +66,9 @@ class Snapshot:
 
 @contextmanager
 def _reading(database: Database) -> Iterator[Connection]:
-    """Lend a connection, with a transaction that sees one state of a database that has
-    the tables.
+    """Lend a connection with a transaction that sees one state of the database.
+
+    :raises StoreUnavailable: the database cannot be read, or has no tables of ours.
     """
     engine = open_engine(database)
     try:
@@ -75,16 +77,16 @@ def _reading(database: Database) -> Iterator[Connection]:
             connection.begin()
             driver: Any = connection.connection.dbapi_connection
             if backend(engine) == "sqlite" and not driver.in_transaction:
-                # Otherwise each SELECT sees a state of its own.
+                # Otherwise each SELECT would see a different state.
                 connection.exec_driver_sql("BEGIN")
-            # A report may take longer than a write.
+            # Limit only the wait for locks: a report may take longer than a write.
             connection.exec_driver_sql(LOCK_LIMIT[backend(engine)])
             _require_tables(connection)
             yield connection
     except StoreUnavailable:
         raise
     except Exception as error:
-        # Drivers raise many kinds, and SQLite stores anything in a column.
+        # Drivers raise many kinds, and the values in SQLite may have any type.
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
     finally:
@@ -93,8 +95,9 @@ def _reading(database: Database) -> Iterator[Connection]:
 
 
 def _require_file(engine: Engine) -> None:
-    """Keep SQLite from creating an empty file; the file of an SQLite URI is not looked
-    for.
+    """Raise ``StoreUnavailable`` if SQLite would create an empty file.
+
+    SQLite's own URIs (``file:…``) are not checked.
     """
     name = engine.url.database or ":memory:"
     is_file = (
@@ -127,7 +130,7 @@ def read_snapshot(
         reader = _Reader(connection, options)
         rows = reader.read_recorders(window)
         if any(row.own_clock for row in rows):
-            now = window.until  # a clock of its own is the time of everything
+            now = window.until  # with a test's clock, the database's says nothing
         services = _make_services(connection, rows, options, window.until, now)
         names = options.names
         if names is None:
@@ -135,7 +138,7 @@ def read_snapshot(
         reader.read_calls(window, progress)
         unmatched = reader.list_unmatched(names, services, window.since)
         if unmatched:
-            reader.search(unmatched, kept_from, now // DAY)
+            reader.search_all_days(unmatched, kept_from, now // DAY)
             unmatched = reader.list_unmatched(unmatched, services, window.since)
         return Snapshot(
             now=now,
@@ -151,9 +154,7 @@ def read_snapshot(
 
 
 def list_operations(services: Iterable[Service], since: int) -> list[str]:
-    """Return the operations in the latest plan of each service that recorded
-    in a window.
-    """
+    """Return the operations in the latest plan of each service active since a time."""
     names: set[str] = set()
     for service in services:
         if service.active_until >= since:
@@ -183,22 +184,23 @@ def _make_services(
 class _Reader:
     """Read the recorders and the calls of one service, or of all.
 
-    ``table`` is that of the snapshot.
+    ``read_calls`` adds the calls to ``table``.
     """
 
     def __init__(self, connection: Connection, options: Options) -> None:
         self.table = CallTable(options)
-        # The recorders of answered and refused requests of each operation.
+        # Who recorded answered and refused requests of each operation.
         self._matched: defaultdict[str, set[Origin]] = defaultdict(set)
         self._connection = connection
         self._options = options
         self._origins: dict[str, Origin] = {}
-        # Most rows have the same names.
+        # Cached, because most rows have the same names.
         self._decode = cache(decode)
 
     def read_recorders(self, window: Window) -> list[RecorderRow]:
-        """Return the recorders that may have lived in a window, and perhaps some that
-        had ended before.
+        """Return the recorders that may have been alive in a window.
+
+        Some may have ended before it.
         """
         columns = store.recorders.c
         query = select(columns.id, *(columns[name] for name in RecorderRow._fields))
@@ -212,7 +214,7 @@ class _Reader:
             query.where(is_relevant)
         ):
             self._origins[recorder] = (service, plan)
-            # SQLite stores anything in a column.
+            # Values in SQLite may have any type.
             row = RecorderRow(service, decode(host) or "", plan, *map(int, numbers))
             is_asked = self._options.service in {None, service}
             if is_asked and row.began_at < window.until:
@@ -224,12 +226,13 @@ class _Reader:
         return sorted({service for service, _plan in self._origins.values()})
 
     def _origin_of(self, recorder: str) -> Origin:
-        """Return the service and the plan of a recorder, which may be merged."""
+        """Return the service and the plan of a recorder, or of merged ones."""
         return self._origins.get(recorder) or store.merged_into(recorder) or ("", "")
 
     def read_calls(self, window: Window, progress: Progress | None) -> None:
-        """Read the calls of a window, with a limited number of callers by name on each
-        day.
+        """Read the calls of a window into the table, with a limit of names per day.
+
+        :param progress: called before each day and operation.
         """
         columns = store.usage.c
         first, last = window.since // DAY, window.last // DAY
@@ -250,6 +253,7 @@ class _Reader:
             self._add(day, str(self._decode(operation)), group)
 
     def _add(self, day: int, operation: str, group: Iterable[Any]) -> None:
+        """Add the rows of all recorders for a day and an operation to the table."""
         rows = []
         for row in group:
             origin = self._origin_of(row.recorder)
@@ -264,8 +268,10 @@ class _Reader:
     def list_unmatched(
         self, names: Iterable[str], services: Iterable[Service], since: int
     ) -> list[str]:
-        """Return the operations of which no request was answered or refused under the
-        present rules, but none that no recorder has, because gaps say that already.
+        """Return the operations without any answered or refused request.
+
+        Only requests under the present rules count. Operations that no recorder has are
+        left out, because the verdict says so anyway.
         """
         unmatched = []
         for name in names:
@@ -277,11 +283,12 @@ class _Reader:
                 unmatched.append(name)
         return unmatched
 
-    def search(self, names: Iterable[str], kept_from: int, today: int) -> None:
-        """Look for matched requests of some operations on all days."""
+    def search_all_days(self, names: Iterable[str], kept_from: int, today: int) -> None:
+        """Note who recorded answered and refused requests of operations on any day."""
         columns = store.usage.c
         first = max(kept_from, today - _MAX_DAYS)
-        # Single days, so that the primary key finds the few rows among millions.
+        # A list of days instead of a range, so that the database uses the primary key
+        # to find the few rows among millions.
         query = (
             select(columns.operation, columns.recorder)
             .where(
@@ -297,8 +304,9 @@ class _Reader:
 
 
 def _find_last_call(connection: Connection, options: Options) -> int:
-    """Return the time of the last call of the only caller, of an operation of the plan;
-    0 if there is none.
+    """Return the time of the last call of the only caller of a report, or 0.
+
+    Only calls of the plan's operations count.
     """
     if options.caller is None:
         return 0

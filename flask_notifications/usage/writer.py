@@ -1,6 +1,6 @@
 """The thread of a process that writes its counts to the store.
 
-Knows when something is written; knows nothing of requests and forks.
+Decides when to write; knows nothing of requests and forks.
 """
 
 import time
@@ -16,19 +16,22 @@ from .times import DAY, SECOND
 
 # Seconds between two signs of life.
 SIGN_INTERVAL = 30.0
-# Seconds between two writes, and after which a connection that nobody uses is closed.
+# Seconds between two writes, and until an unused connection is closed.
 _PAUSE, _IDLE = 0.25, 2.0
-# Seconds that a caller waits for a write, on a machine that is very busy.
+# Seconds that a caller of ``write_now`` waits at most; even a busy machine needs less.
 _PATIENCE = 15.0
-# Microseconds after which a process looks again whether there is something to delete,
-# and logs again that the database is away.
+# Microseconds between two looks for rows to delete, and between two log records about
+# the same outage.
 _HOUR = 3600 * SECOND
 
 
 class Writer:
     """Write the counts of a process from its first request to its end.
 
-    :param busy: a lock of the system that is held while the store is used.
+    :param interval: the seconds between two writes of repeated calls.
+    :param retention: the days after which counts are deleted.
+    :param counting: a lock that is held while a call is counted.
+    :param busy: a lock that is held while the store is used.
     """
 
     def __init__(
@@ -51,8 +54,8 @@ class Writer:
         self._counting = counting
         self._busy = busy
         self._starting = new_lock()
-        # What wakes the thread: `None`, or what asks for an answer. A signal handler
-        # may put something into it, too.
+        # Wakes the thread: with `None`, or with a request to write at once, as a pair:
+        # the queue for the answer, and whether it is the final write.
         self._requests = new_queue()
         self._has_ended = False
         # By a monotonic clock, in seconds.
@@ -62,14 +65,14 @@ class Writer:
         self._cleaned_at = self._logged_at = float("-inf")
 
     def wake(self) -> None:
-        """Write within a second."""
+        """Have the thread write within a second."""
         self._start_thread()
         self._requests.put(None)
 
     def write_now(self, *, is_final: bool = False) -> bool:
-        """Write, and return whether that succeeded within some seconds.
+        """Write at once, and return whether that succeeded within fifteen seconds.
 
-        :param is_final: whether nothing is counted any more, so that the thread ends.
+        :param is_final: whether this is the last write, after which the thread ends.
         """
         self._start_thread()
         if not self.has_thread:
@@ -90,7 +93,7 @@ class Writer:
             log_error("%s calls could not be written at the end of a process", number)
 
     def _start_thread(self) -> None:
-        """Start the thread, if there is none and the system has one to spare."""
+        """Start the thread, if it does not run and the system allows another one."""
         if self.has_thread or not self._starting.acquire(blocking=False):
             return
         try:
@@ -109,14 +112,17 @@ class Writer:
             answers, is_final = request
             is_written = self._write(is_final=is_final)
             if is_final:
-                # Perhaps it failed only because many processes end at the same time.
+                # Try twice: many processes may end, and write, at the same time.
                 is_written = is_written or self._write(is_final=True)
                 self._has_ended = True
             answers.put(is_written)
         self._release()
 
     def _wait(self) -> tuple[Any, bool] | None:
-        """Wait until something may be due, and return what asks for an answer."""
+        """Wait until a write may be due; return early with a request to write at once.
+
+        After a ``wake``, wait only until the pause since the last write is over.
+        """
         due = self._tried_at + self._interval
         while (timeout := due - time.monotonic()) > 0:
             try:
@@ -132,19 +138,21 @@ class Writer:
         return None
 
     def _is_due(self) -> bool:
+        """Return whether there are changes, or it is time for a sign of life.
+
+        The time has come if the next try would be too late.
+        """
         self._tried_at = time.monotonic()
         is_sign_due = self._tried_at + self._interval > self._written_at + SIGN_INTERVAL
         return is_sign_due or bool(self._counts.changes())
 
     def _release(self) -> None:
-        """Close a connection that is not needed now, so that many processes share those
-        of the database.
-        """
+        """Close an unused connection: many processes share those of the database."""
         with self._busy:
             self._store.release()
 
     def _write(self, *, is_final: bool = False) -> bool:
-        """Write all that was counted, and return whether that succeeded."""
+        """Write everything that was counted, and return whether that succeeded."""
         if not self._busy.acquire(timeout=_PATIENCE):
             return False
         try:
@@ -162,7 +170,7 @@ class Writer:
         return True
 
     def _log_outage(self, error: Exception) -> None:
-        """Log at once that the database is away, and then every hour."""
+        """Log at once that the database is unavailable, and then every hour."""
         now = self._identity.clock()
         if now - self._logged_at >= _HOUR:
             message = "usage is counted in memory, because it cannot be written: %s"
@@ -176,7 +184,7 @@ class Writer:
             self._counting.release()
 
     def _clean(self, now: int) -> None:
-        """Merge and delete rows, if nobody has on this day."""
+        """Let the store merge and delete old rows; it does so once a day."""
         at = self._identity.clock()
         if at - self._cleaned_at < _HOUR:
             return
