@@ -1,6 +1,6 @@
-"""Connections to the database of the record: none waits for more than a few seconds,
-whoever made its engine.
+"""Connections to the database of the record, with limits for each wait.
 
+No connection waits for more than a few seconds, even from the engine of an application.
 Knows no tables.
 """
 
@@ -24,15 +24,16 @@ Database: TypeAlias = str | sa.URL | sa.Engine
 
 SQLITE, POSTGRESQL, MYSQL, MARIADB = "sqlite", "postgresql", "mysql", "mariadb"
 _DIALECTS = {SQLITE, POSTGRESQL, MYSQL, MARIADB}
-# Drivers that work with a recorder, and their limits for connecting and for a silent
-# network.
+# The drivers that a recorder supports, and their limits for connecting and for a silent
+# network; in seconds, unless a comment has another unit.
 _POSTGRESQL: Mapping[str, Any] = {
     "connect_timeout": 3,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,  # milliseconds
-    "client_encoding": "utf8",  # otherwise psycopg returns bytes where the database has no encoding
+    # In a database without an encoding, psycopg would return bytes.
+    "client_encoding": "utf8",
 }
 _SOCKET = {"connect_timeout": 3, "read_timeout": 5, "write_timeout": 5}
 _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
@@ -45,7 +46,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "mysqlconnector": {"connection_timeout": 5},
     "mariadbconnector": _SOCKET,
 }
-# What to install for a driver of another name.
+# The packages of drivers whose names differ from the package's.
 _PACKAGES = {
     "psycopg": "psycopg[binary]",
     "psycopg2": "psycopg2-binary",
@@ -55,59 +56,66 @@ _PACKAGES = {
 }
 _NOW = {
     SQLITE: "SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
-    POSTGRESQL: "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
-    # Not from now(): where clocks are put back, it shows the same hour twice.
+    POSTGRESQL: (
+        "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+    ),
+    # Not now(), which has the same hour twice when summer time ends.
     MYSQL: "SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))",
 }
-# For locks, and for statements that write. MySQL ignores the comment, and has the
-# limits of the driver's socket only.
+# The limits for waiting for locks.
 LOCK_LIMIT: Mapping[str, str] = {
     SQLITE: "PRAGMA busy_timeout = 2000",
     POSTGRESQL: "SET LOCAL lock_timeout = '2s'",
     MYSQL: "SET innodb_lock_wait_timeout = 2, lock_wait_timeout = 2",
 }
-# How a transaction begins; the last statement returns the time.
+# The statements that begin a transaction: limits for locks and statements, and last the
+# time. Only MariaDB reads the special comment; in MySQL, only the limit of the driver's
+# socket ends a statement.
 _BEGIN: Mapping[str, Sequence[str]] = {
     SQLITE: (LOCK_LIMIT[SQLITE], _NOW[SQLITE]),
     POSTGRESQL: (
-        f"{_NOW[POSTGRESQL]}, set_config('lock_timeout', '2s', true), set_config('statement_timeout', '4s', true)",
+        (
+            f"{_NOW[POSTGRESQL]}, set_config('lock_timeout', '2s', true), "
+            "set_config('statement_timeout', '4s', true)"
+        ),
     ),
     MYSQL: (f"{LOCK_LIMIT[MYSQL]} /*M!100101 , max_statement_time = 4 */", _NOW[MYSQL]),
 }
 
-# Drivers whose connections go back into a pool of our own, because their settings end
-# with the transaction.
+# Drivers whose connections we pool ourselves, because our settings end with the
+# transaction.
 _POOLED = {"psycopg", "psycopg2"}
 
-# Errors of MySQL that end a transaction because of another one, as the class 40 of
-# SQLSTATE; Galera has all three.
+# MySQL's errors for a transaction that another one has ended, like the class 40 of
+# SQLSTATE; Galera raises all three.
 _CONFLICTS = {1213, 1305, 1180}
 # Seconds after which a transaction without an answer is given up.
 _SILENCE = 5.0
-# Who is served by the server, and since when in this transaction; then what cancels it,
-# unless it has ended.
+# The server process of a connection and the beginning of its transaction; and the
+# statement that cancels this transaction, unless it has ended.
 _SERVED = "SELECT pg_backend_pid(), CAST(extract(epoch FROM now()) * 1000000 AS bigint)"
 _CANCEL = sa.text(
     "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = :process "
     "AND CAST(extract(epoch FROM xact_start) * 1000000 AS bigint) = :began"
 )
 
-# While a connection is being made for a recorder or a report: takes its limits off
-# again, because SQLAlchemy below 2.1 passes the same options to each connection of an
-# engine.
+# Set while a connection is made for a recorder or a report: removes our limits from the
+# options afterwards, because SQLAlchemy below 2.1 passes the same dictionary for every
+# connection of an engine.
 _undo: ContextVar[ExitStack | None] = ContextVar("undo", default=None)
 
 
 class _OwnPool(sa.QueuePool):
-    """The pool of an engine that no application has."""
+    """The pool of an engine that this library made."""
 
-    # Names its logger: the messages are SQLAlchemy's, and at its level.
+    # The pool's logger takes its name from this, so that SQLAlchemy's settings apply.
     __module__ = "sqlalchemy.pool"
 
 
 def open_engine(database: Database) -> sa.Engine:
-    """Return the engine itself, or a new one for a URL, with limits for connecting; no
-    connection is made.
+    """Return the engine itself, or a new one for a URL, with limits for connecting.
+
+    No connection is made.
     """
     engine = database if isinstance(database, sa.Engine) else _new_engine(database)
     _require_driver(engine.dialect)
@@ -122,7 +130,8 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
         dialect = url.get_dialect()
     except (ArgumentError, AttributeError, ValueError):
         examples = "sqlite:///usage.sqlite3 or postgresql+psycopg://user@host/name"
-        message = f"database must be an SQLAlchemy URL or engine, such as {examples}"  # the value may hold a password
+        # Without the value, which may contain a password.
+        message = f"database must be an SQLAlchemy URL or engine, such as {examples}"
         raise ValueError(message) from None
     _require_driver(dialect)
     in_memory = dialect.name == SQLITE and url.database in {None, "", ":memory:"}
@@ -146,15 +155,16 @@ def _require_driver(dialect: sa.Dialect | type[sa.Dialect]) -> None:
         "SQLite, PostgreSQL, MySQL or MariaDB with one of the drivers "
         f"{', '.join(_ARGUMENTS)}"
     )
-    is_tried = dialect.driver in _ARGUMENTS and dialect.name in _DIALECTS
-    require(is_tried, "database", expected, f"{dialect.name}+{dialect.driver}")
+    is_supported = dialect.driver in _ARGUMENTS and dialect.name in _DIALECTS
+    require(is_supported, "database", expected, f"{dialect.name}+{dialect.driver}")
 
 
 def _set_limits(
     dialect: sa.Dialect, _record: object, _arguments: object, options: dict[str, Any]
 ) -> None:
-    """Limit a connection that an engine makes for a recorder, and none that it makes
-    for the application.
+    """Limit a connection that an engine makes for us, not one for the application.
+
+    Listens for SQLAlchemy's event ``do_connect``.
     """
     undo = _undo.get()
     if undo is None:
@@ -166,14 +176,15 @@ def _set_limits(
 
 
 def is_in_memory(engine: sa.Engine) -> bool:
-    """Return whether a database lives in the connections of its engine."""
+    """Return whether the pool is one for databases in memory, which end with it."""
     return isinstance(engine.pool, sa.StaticPool | sa.pool.SingletonThreadPool)
 
 
 @contextmanager
 def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
-    """Lend a connection with an isolation level instead of the engine's own; SQLite's
-    is always the highest.
+    """Lend a connection with an isolation level, which replaces the engine's.
+
+    In SQLite it is always the highest.
     """
     with ExitStack() as undo:
         undo.callback(_undo.reset, _undo.set(undo))
@@ -181,29 +192,29 @@ def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
     with connection:
         driver: Any = connection.connection.dbapi_connection
         if hasattr(driver, "prepare_threshold"):
-            # Psycopg must prepare no statement, because PgBouncer may lend each
-            # transaction another connection.
+            # Psycopg must not prepare statements, because PgBouncer may use another
+            # connection for each transaction.
             driver.prepare_threshold = None
         if backend(engine) == SQLITE:
             isolation = "SERIALIZABLE"
         try:
             connection.execution_options(isolation_level=isolation)
-        except BaseException:  # such as a node of a cluster without a quorum
+        except BaseException:  # for example, a node of a cluster without a quorum
             _throw_away(connection)
             raise
         if not isinstance(engine.pool, _OwnPool) and not is_in_memory(engine):
-            # An application gets no connection with these settings, nor waits until it
-            # is back.
+            # Take it out of the application's pool: the application must neither get a
+            # connection with our settings nor wait until we return it.
             connection.detach()
         yield connection
 
 
 @contextmanager
 def begin(engine: sa.Engine) -> Iterator[tuple[sa.Connection, int]]:
-    """Lend a connection with a transaction, and with limits for locks and statements;
-    yield its time, too.
+    """Lend a connection with a transaction, and yield it with the database's time.
 
-    A connection that fails is thrown away without a rollback, which would fail as well.
+    The transaction has limits for locks and statements. After an error the connection
+    is thrown away without a rollback, which could hang or fail as well.
     """
     with connect(engine, "READ COMMITTED") as connection:
         transaction = connection.begin()
@@ -225,8 +236,9 @@ def begin(engine: sa.Engine) -> Iterator[tuple[sa.Connection, int]]:
 class _Watch:
     """Give up a transaction of libpq that gets no answer for five seconds.
 
-    It waits for a COMMIT without a limit, such as that of PostgreSQL for a synchronous
-    standby. Other drivers limit how long they wait for their socket.
+    libpq has no limit for an answer: a COMMIT may wait for a synchronous standby
+    forever. A thread therefore watches the transaction and shuts its socket down.
+    Other drivers have limits for their sockets.
     """
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -235,6 +247,7 @@ class _Watch:
         self._connection = connection
         is_postgresql = backend(connection.engine) == POSTGRESQL
         self._is_libpq = is_postgresql and hasattr(self._driver, "fileno")
+        # Held until the transaction has ended.
         self._has_ended = new_lock()
         self._answered_at = time.monotonic()
         self._served = (0, 0)  # no process
@@ -251,7 +264,7 @@ class _Watch:
             self._has_ended.release()
 
     def ask_who_serves(self) -> None:
-        """Learn what :meth:`cancel` has to cancel."""
+        """Ask the server what :meth:`cancel` would have to cancel."""
         if self._is_libpq:
             process, began = self._connection.exec_driver_sql(_SERVED).one()
             self._served = (process, began)
@@ -273,12 +286,14 @@ class _Watch:
         self._answered_at = time.monotonic()
 
     def _run(self) -> None:
+        """Wait, in a thread, until the transaction ends or was silent for too long."""
         while (rest := self._answered_at + _SILENCE - time.monotonic()) > 0:
             if self._has_ended.acquire(timeout=rest):
                 self._has_ended.release()
                 return
         self.is_silent = True
-        # Wakes the thread that waits for this socket.
+        # Wake the thread that waits for this socket; the copy of its number is ours to
+        # close.
         with (
             suppress(Exception),
             socket.socket(fileno=os.dup(self._driver.fileno())) as end,
@@ -298,7 +313,7 @@ def _throw_away(connection: sa.Connection) -> None:
 
 
 def backend(engine: sa.Engine) -> str:
-    """Return the kind of a database; MariaDB is MySQL here."""
+    """Return the kind of a database; MariaDB counts as ``MYSQL``."""
     return MYSQL if engine.dialect.name == MARIADB else engine.dialect.name
 
 
@@ -310,9 +325,7 @@ def read_clock(connection: sa.Connection) -> int:
 
 
 def is_conflict(error: DBAPIError) -> bool:
-    """Return whether a transaction was ended because of another one, so that it can be
-    repeated.
-    """
+    """Return whether another transaction ended this one, which can be repeated."""
     code = find_code(error.orig)
     if isinstance(code, int):
         return code in _CONFLICTS

@@ -1,9 +1,9 @@
-"""The tables of the record, and the statements that write them: plain SQLAlchemy Core,
-the same for every database.
+"""The tables of the record, and the statements that write them.
 
-Each recorder writes rows of its own, so no process waits for another. Knows nothing of
-threads, requests or verdicts. All times are whole microseconds since 1970 in UTC, by
-the clock of the database.
+They are plain SQLAlchemy Core, the same for every database. Each recorder writes its
+own rows, so no process waits for another. Knows nothing of threads, requests or
+verdicts. All times are whole microseconds since 1970 in UTC, by the clock of the
+database.
 """
 
 import json
@@ -47,25 +47,26 @@ from .counts import (
 from .fingerprints import digest
 from .times import CLOCK_LIMIT, DAY, OVERDUE, SECOND
 
-# How long a recorder must have reached the database before it declares others gone, and
-# the time between two signs of life after which that begins anew.
+# How long a recorder must have been in contact with the database before it declares
+# others gone, and the longest pause between two signs of life within this time.
 _CONTACT, _BREAK = 60 * SECOND, 45 * SECOND
-# Merged rows belong to a pseudo-recorder: this, the digest of a plan, and the service.
+# Merged rows belong to a pseudo-recorder, whose ID is this prefix, the digest of a plan
+# and the service.
 _MERGED = "="
 _DIGEST = 32
-# Days for which nobody had cleaned up, after which the clock is in doubt: a second look
-# a day later decides.
+# If nobody has cleaned up for this time, the clock may be wrong: nothing is deleted
+# until it has moved on by a day.
 _DOUBT = 7 * DAY
 # How often a write is repeated after a conflict.
 _REPEATS = 3
-# Recorders that one transaction merges, and rows that one deletes.
+# Recorders that one transaction merges, and rows that one transaction deletes.
 _MERGED_AT_ONCE, _DELETED_AT_ONCE = 20, 1_000
 
 metadata: sa.MetaData = sa.MetaData()
 
 
 def _text(length: int) -> sa.String:
-    """Return a type for ASCII that every database compares byte by byte."""
+    """Return a type for ASCII strings, compared byte by byte in every database."""
     exact = mysql.VARCHAR(length, charset="ascii", collation="ascii_bin")
     return sa.String(length).with_variant(exact, MYSQL, MARIADB)
 
@@ -75,7 +76,7 @@ def _integers(*names: str) -> list[sa.Column[int]]:
 
 
 def _table(name: str, *columns: sa.Column[Any] | sa.Index, **options: Any) -> sa.Table:
-    """Return a table with transactions, also in MySQL and MariaDB."""
+    """Define a table, with transactions in MySQL and MariaDB, too."""
     return sa.Table(
         name,
         metadata,
@@ -86,15 +87,15 @@ def _table(name: str, *columns: sa.Column[Any] | sa.Index, **options: Any) -> sa
     )
 
 
-# The only row: the first day whose rows are all there, and when a process has looked last
-# for what is to be deleted.
+# One row: the first day whose rows have not been deleted, and the last time at which a
+# process cleaned up.
 state: sa.Table = _table(
     "flask_notifications_store",
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     *_integers("kept_from", "cleaned_at"),
 )
-# The fingerprint of each operation for which recorders listened, by name in JSON, and
-# its digest.
+# The operations of a plan: the fingerprint of each, by name, as JSON; and the digest of
+# that.
 plans: sa.Table = _table(
     "flask_notifications_plan",
     sa.Column("digest", _text(_DIGEST), primary_key=True),
@@ -104,9 +105,10 @@ plans: sa.Table = _table(
         nullable=False,
     ),
 )
-# A process from its first request to its end. `skew` is the largest difference of its
-# clock from the database's, `gone_at` is when another recorder declared it gone, and
-# `stamp` is a random number that its last write has left.
+# A process from its first request to its end. `heard_at` is its last sign of life,
+# `skew` the largest difference of its clock from the database's, `gone_at` the time at
+# which another recorder declared it gone, or 0, and `stamp` a random number that its
+# last write has left. `own_clock` is 1 for a test's clock.
 recorders: sa.Table = _table(
     "flask_notifications_recorder",
     sa.Column("id", _text(32), primary_key=True),
@@ -124,11 +126,11 @@ recorders: sa.Table = _table(
         "merged",
         "stamp",
     ),
-    # For those that may be overdue.
+    # To find recorders that may be overdue.
     sa.Index("ix_flask_notifications_recorder_ended", "ended", "gone_at", "heard_at"),
 )
 NUMBERS = ("first_at", "last_at", "answered", "refused", "failed", "closed")
-# Names are in ASCII, as within a JSON string; an empty one is none.
+# Names are in ASCII, escaped as in a JSON string; an empty one means `None`.
 usage: sa.Table = _table(
     "flask_notifications_usage",
     sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
@@ -139,7 +141,7 @@ usage: sa.Table = _table(
     sa.Column("source", _text(16), primary_key=True),
     sa.Column("recorder", _text(1 + _DIGEST + 64), primary_key=True),
     *_integers(*NUMBERS),
-    sqlite_with_rowid=False,  # rows of a day lie together
+    sqlite_with_rowid=False,  # keeps the rows of a day next to each other
 )
 _KEY = [column.name for column in usage.primary_key]
 _COLUMNS = usage.columns.keys()
@@ -149,18 +151,22 @@ Result = TypeVar("Result")
 
 
 class StoreUnavailable(Exception):
-    """There is no such database, it cannot be reached, or its tables are missing or
-    have foreign content.
+    """The database cannot be read.
+
+    It does not exist, cannot be reached, or its tables are missing or have content that
+    no recorder has written.
     """
 
 
 class _CannotVouch(Exception):
-    """Calls may be missing since the last sign of life of a recorder."""
+    """Calls since a recorder's last sign of life may be missing from its counts."""
 
 
 def encode(name: str | None) -> str:
-    """Return a name as the store has it: in ASCII, because no database refuses that,
-    and without a last space.
+    """Return a name as the store has it.
+
+    It is in ASCII, because every database accepts that, and a last space is escaped,
+    because some ignore it.
     """
     if name is None:
         return ""
@@ -169,21 +175,20 @@ def encode(name: str | None) -> str:
 
 
 def decode(encoded: str) -> str | None:
-    """Return a name that was encoded."""
+    """Return the name that ``encode`` was given; ``None`` for an empty string."""
     return str(json.loads(f'"{encoded}"')) if encoded else None
 
 
 def explain(error: Exception) -> str:
-    """Return the database's message about an error in one line, without the statement
-    and its values.
-    """
+    """Return the database's error message in one line, without statement and values."""
     cause = getattr(error, "orig", None) or error
     return f"{type(cause).__name__}: {' '.join(str(cause).split())[:200]}"
 
 
 def merged_into(recorder: str) -> tuple[str, str] | None:
-    """Return the service and the digest of the plan whose rows were merged into a
-    recorder; ``None`` if it is a process.
+    """Return the service and the digest of the plan in a pseudo-recorder's ID.
+
+    Return ``None`` for the ID of a process.
     """
     if not recorder.startswith(_MERGED):
         return None
@@ -195,8 +200,8 @@ def merged_into(recorder: str) -> tuple[str, str] | None:
 class Identity:
     """A recorder as its row shows it, and what this process knows of that row.
 
-    ``clock`` returns the time in microseconds: that of a clock of the recorder's own,
-    otherwise since any moment. ``began`` is the time by that clock since which all
+    ``clock`` returns microseconds: since 1970 if ``has_own_clock``, as in tests, and
+    otherwise by a monotonic clock. ``began`` is the time, by ``clock``, since which all
     calls are counted.
     """
 
@@ -218,27 +223,29 @@ class Identity:
         self.began = began
         self.skew: int = 0
         self._is_clock_off: bool | None = None
-        # What the row has: the one, or the other if nobody knows whether the last write
-        # was committed.
+        # The row has `stamp`. It has `attempt` instead if the last write was committed
+        # without a confirmation, as after a lost connection.
         self.stamp: int = 0
         self.attempt: int = 0
 
     def renew(self) -> None:
-        """Take another ID, whose row covers the time from now on."""
+        """Take a new ID, for a row that covers the time from now on."""
         self._take_id(self.clock())
 
     def prepare(self, now: int, changes: Iterable[Change], *, is_whole: bool) -> None:
-        """Compare the clocks, and choose the stamp of a write, the same until it is
-        confirmed.
+        """Compare the clocks, and choose the stamp of a write.
 
-        :raises _CannotVouch: calls are not all among the changes, or the clock came to
-            differ, or no longer does.
+        The stamp stays the same until a write is confirmed.
+
+        :param now: the time of the database.
+        :raises _CannotVouch: a call was lost, or the clock was set: it differs too much
+            from the database's and did not before, or the reverse.
         """
         if not is_whole:
             message = "a call was lost"
             raise _CannotVouch(message)
         if self.attempt == self.stamp:
-            # A clone of this machine gets another one.
+            # Random, so that a clone of this machine does not choose the same.
             self.attempt = secrets.randbits(62)
         if self.has_own_clock:
             return
@@ -249,7 +256,7 @@ class Identity:
             raise _CannotVouch(message)
         self._is_clock_off = is_off
         self.skew = max(self.skew, difference)
-        # Calls have the time of the middleware's clock.
+        # Calls have the time of the middleware's clock, which may differ even more.
         began_at = self.began_at(now)
         for change in changes:
             later = change.numbers[LAST_AT] - now
@@ -268,34 +275,32 @@ class Identity:
         self._heard_at = now
 
     def is_in_contact(self, now: int) -> bool:
-        """Return whether a sign of life at a time ends a minute without a break."""
+        """Return whether a sign of life at this time completes a minute of contact."""
         has_no_break = 0 <= now - self._heard_at <= _BREAK
         return has_no_break and now - self._in_contact_since >= _CONTACT
 
 
 class UsageStore:
-    """Write the counts of recorders. The engine of an application stays open."""
+    """Write the counts of recorders; never close the engine of an application."""
 
     def __init__(self, database: Database, *, create_tables: bool) -> None:
         self.engine: sa.Engine = open_engine(database)
         self._database = database
         self._create_tables = create_tables
         self._is_prepared = False
-        # When this process has reached the database last, by the recorder's clock.
+        # When this process last reached the database, by the recorder's clock.
         self.written_at: int | None = None
 
     def release(self) -> None:
-        """Close the connection that nobody uses now."""
+        """Close unused connections, except those of an application's engine."""
         if self.engine is not self._database:
             self.engine.dispose()
 
     def forget_connections(self) -> None:
-        """Leave all connections to the parent, as a process does that has just been
-        forked.
-        """
+        """Leave all connections to the parent process, after a fork."""
         self._is_prepared, self.written_at = False, None
         if self.engine is not self._database:
-            # The old one may have locks that a thread of the parent held.
+            # A new one, because a thread of the parent may have held locks in the old.
             self.engine = open_engine(self._database)
         elif not is_in_memory(self.engine):
             self.engine.dispose(close=False)
@@ -303,28 +308,30 @@ class UsageStore:
     def write(
         self, identity: Identity, counts: Counts, *, is_final: bool = False
     ) -> int:
-        """Write a sign of life with everything that was counted before it, in one
-        transaction; return its time.
+        """Write a sign of life and everything that was counted before it.
 
-        A recorder that cannot vouch for the time since its last sign of life leaves its
-        row as it is and writes all totals to a new one. After a final write, the rows
-        of the recorder may be merged.
+        That is one transaction; return its time. A recorder that cannot vouch for the
+        time since its last sign of life leaves its row as it is and writes all totals
+        to a new one. After a final write, the rows of the recorder may be merged.
         """
         write = partial(self._write_once, identity, counts, is_final=is_final)
         try:
             return _repeat_conflicts(write)
         except _CannotVouch as error:
             log_error("this recorder begins anew: %s", error)
-            if not identity.stamp:
+            if not identity.stamp:  # it has no row yet
                 self._write_loss(identity)
-            # First, because a call may be lost after it, which is then in the new row.
+            # Before ``renew``: a call that is lost from here on concerns the new row.
             counts.is_whole = True
             identity.renew()
             counts.forget_written()
             return _repeat_conflicts(write)
 
     def _write_loss(self, identity: Identity) -> None:
-        """Uncover the time since a recorder began that has no row yet."""
+        """Uncover the time since a recorder without a row began.
+
+        The row covers nothing, and stays silent until it is declared gone.
+        """
         with begin(self.engine) as (connection, at):
             now = identity.clock() if identity.has_own_clock else at
             began_at = identity.began_at(now)
@@ -342,7 +349,7 @@ class UsageStore:
                 if identity.is_in_contact(now):
                     _declare_gone(connection, identity, now)
         except BaseException:
-            self._is_prepared = False  # perhaps a table is gone
+            self._is_prepared = False  # perhaps a table was dropped
             raise
         identity.confirm(now)
         counts.confirm(changes)
@@ -355,14 +362,14 @@ class UsageStore:
             return
         try:
             self._initialise()
-        except DBAPIError:  # another process that began at the same time was faster
+        except DBAPIError:  # perhaps another process created them at the same time
             self._initialise()
         self._is_prepared = True
 
     def _initialise(self) -> None:
         with begin(self.engine) as (connection, _now):
             if self._create_tables:
-                # Only missing ones, because it may be forbidden to create tables.
+                # Only missing ones: this user may not be allowed to create any.
                 for table in missing_tables(connection):
                     connection.execute(CreateTable(table, if_not_exists=True))
                     for index in table.indexes:
@@ -371,8 +378,9 @@ class UsageStore:
                 _insert_once(connection, state, number=1, kept_from=0, cleaned_at=0)
 
     def merge(self, today: int) -> bool:
-        """Merge the rows of some recorders that ended before a day, and return whether
-        there may be more.
+        """Merge the rows of some recorders that ended before today.
+
+        Return whether there may be more.
         """
         candidates = (
             sa.select(recorders)
@@ -385,13 +393,13 @@ class UsageStore:
             .limit(_MERGED_AT_ONCE)
         )
         with begin(self.engine) as (connection, _now):
-            # Other processes wait until this one has merged.
+            # Locks the row, so that other processes wait until this one has merged.
             connection.execute(_STATE.values(number=1))
             rows = connection.execute(candidates.with_for_update()).all()
             ids = defaultdict(list)
             for row in rows:
                 ids[merged_id(row)].append(row.id)
-            # Calls go by another clock.
+            # A day more on each side, because calls have the time of another clock.
             first = min((row.began_at for row in rows), default=0) // DAY - 1
             last = max((row.heard_at for row in rows), default=0) // DAY + 1
             for day in range(first, last + 1):
@@ -403,8 +411,9 @@ class UsageStore:
         return len(rows) == _MERGED_AT_ONCE
 
     def clean(self, retention: int, now: int, identity: Identity) -> None:
-        """Merge rows, and delete rows older than ``retention`` days, in one process
-        once a day.
+        """Merge rows, and delete rows older than ``retention`` days.
+
+        Of all processes that call this, only one does so, once a day.
         """
         with begin(self.engine) as (connection, _now):
             cleaned_at = connection.scalars(sa.select(state.c.cleaned_at)).one()
@@ -420,14 +429,13 @@ class UsageStore:
         self._delete_before(now // DAY - retention)
 
     def _delete_before(self, day: int) -> None:
-        with begin(self.engine) as (
-            connection,
-            _now,
-        ):  # first of all, because nothing before it is covered then
+        # Say first that nothing before the day is covered, then delete it.
+        with begin(self.engine) as (connection, _now):
             connection.execute(
                 _STATE.where(state.c.kept_from < day).values(kept_from=day)
             )
-        # A recorder uncovers time until it is declared gone, and calls go by its clock.
+        # Keep recorders as long as they may uncover time that is kept: until they were
+        # declared gone, and by clocks that differ.
         end = day * DAY - CLOCK_LIMIT
         has_expired = sa.and_(
             _HAS_ENDED, recorders.c.heard_at < end, recorders.c.gone_at < end
@@ -446,7 +454,7 @@ class UsageStore:
 
 
 def _repeat_conflicts(write: Callable[[], Result]) -> Result:
-    """Return what a transaction returns, which is repeated if another one ends it."""
+    """Return what a transaction returns; repeat it after conflicts with another one."""
     for _ in range(_REPEATS):
         try:
             return write()
@@ -457,11 +465,11 @@ def _repeat_conflicts(write: Callable[[], Result]) -> Result:
 
 
 def merged_id(row: Any) -> str:
-    """Return the pseudo-recorder for the rows of a recorder."""
+    """Return the ID of the pseudo-recorder for the merged rows of a recorder."""
     return f"{_MERGED}{row.plan}{row.service}"
 
 
-# With its key, because MySQL may refuse to update without one.
+# With the key, because MySQL in safe mode refuses an UPDATE without one.
 _STATE = sa.update(state).where(state.c.number == 1)
 _HAS_ENDED = sa.or_(recorders.c.ended == 1, recorders.c.gone_at > 0)
 _UPDATE = (
@@ -474,8 +482,10 @@ _UPDATE = (
 def _sign(
     connection: sa.Connection, identity: Identity, now: int, *, is_final: bool
 ) -> None:
-    """Write a sign of life to the row of a recorder, if that is as the last write left
-    it, or one whose commit was not confirmed.
+    """Write a sign of life to the row of a recorder; insert the row if it has none.
+
+    :raises _CannotVouch: the row is gone, or not as the last write left it: another
+        recorder declared this one gone, or a clone of this machine has written.
     """
     sign = sa.update(recorders).where(
         recorders.c.id == identity.id,
@@ -530,9 +540,7 @@ def _insert_recorder(
 
 
 def _declare_gone(connection: sa.Connection, identity: Identity, now: int) -> None:
-    """Declare the other recorders of a service and host gone that would have written if
-    they lived.
-    """
+    """Declare the overdue recorders of the same service and host gone."""
     is_overdue = sa.and_(
         recorders.c.ended == 0,
         recorders.c.gone_at == 0,
@@ -545,11 +553,11 @@ def _declare_gone(connection: sa.Connection, identity: Identity, now: int) -> No
         recorders.c.own_clock == int(identity.has_own_clock),
         recorders.c.id != identity.id,
     )
-    # Selected first: MariaDB locks all rows among which it looks for some to update.
+    # Select them first: an UPDATE in MariaDB would lock every row that it examines.
     ids = connection.scalars(overdue).all()
     if ids:
         gone = sa.update(recorders).where(recorders.c.id.in_(ids), is_overdue)
-        # Its last calls go by the clock of the host.
+        # Their last calls have the time of the host's clock, which is off by `skew`.
         connection.execute(gone.values(gone_at=now + identity.skew))
 
 
@@ -570,7 +578,7 @@ def _insert_once(connection: sa.Connection, table: sa.Table, **row: Any) -> None
 def _write_changes(
     connection: sa.Connection, recorder: str, changes: Iterable[Change]
 ) -> None:
-    """Write totals: update rows that the store has, and replace rows that it may have."""
+    """Write totals: update rows that the store has, replace rows that it may have."""
     old, new = [], []
     for day, name, total, numbers in changes:
         row = (day, *map(encode, name), recorder, *numbers)
@@ -590,9 +598,7 @@ def _write_changes(
 def _merge_day(
     connection: sa.Connection, day: int, ids: Sequence[str], merged: str
 ) -> None:
-    """Replace the rows of some recorders, and those that were merged before, by their
-    sums.
-    """
+    """Add the rows of some recorders to the rows that were merged before."""
     is_merged = sa.and_(usage.c.day == day, usage.c.recorder.in_([*ids, merged]))
     rows = connection.execute(sa.select(usage).where(is_merged)).all()
     if not any(row.recorder != merged for row in rows):
@@ -611,8 +617,10 @@ def _name_columns(columns: Sequence[str], rows: Iterable[Row]) -> list[dict[str,
 
 
 def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
-    """Return the sums of an operation and a day by caller, client and source, with a
-    limited number of named pairs.
+    """Add up rows of one operation and day, with a limited number of named pairs.
+
+    :param rows: the caller, client and source of each row, and its numbers.
+    :returns: the sums, by caller, client and source.
     """
     totals = _sum_up(rows)
     calls: Counter[Row] = Counter()
