@@ -138,6 +138,19 @@ def test_a_probable_mistake_is_a_warning(warning: str, plan: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", ["/a/{}/{{x}}", "/{{x}}/{}/{{y}}", "/{}", "/{{x}}/{}/**"]
+)
+def test_the_search_for_rivals_grows_linearly(path: str) -> None:
+    def make_operations(size: int) -> Any:
+        return [
+            operation(path.format(number), name=f"{number}") for number in range(size)
+        ]
+
+    assert grows_linearly(find_rivals, make_operations)
+
+
+@pytest.mark.slow
 def test_the_work_on_warnings_grows_linearly() -> None:
     def make_plan(size: int) -> Any:
         sunset = policy(sunset_at=date(9))

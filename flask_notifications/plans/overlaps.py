@@ -1,5 +1,6 @@
 """Operations that may take the same requests."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 
@@ -37,13 +38,22 @@ class Overlaps:
     """Find the operations that share a path with another one, in any letter case."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self._root = Node()
+        # Trees of the operations with this number of segments, and of all subtrees.
+        self._trees: defaultdict[int | None, Node] = defaultdict(Node)
         for operation in operations:
-            self._root.add(operation)
+            segments = operation.template.shape.segments
+            length = None if operation.template.is_subtree else len(segments)
+            self._trees[length].add(operation)
 
     def find(self, shape: Shape) -> Iterator[Operation]:
         """Yield each operation that matches some path of a template."""
-        nodes = [self._root]
+        for length, tree in self._trees.items():
+            # A subtree has paths of any number of segments.
+            if length in {None, len(shape.segments)} or shape.has_slash is None:
+                yield from self._find_in(tree, shape)
+
+    def _find_in(self, tree: Node, shape: Shape) -> Iterator[Operation]:
+        nodes = [tree]
         # Subtrees that end above the template contain it.
         for segment in shape.segments:
             following = []
