@@ -186,6 +186,7 @@ def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
 
     In SQLite it is always the highest.
     """
+    # `_set_limits` finds this stack, and adds what removes the limits again.
     with ExitStack() as undo:
         undo.callback(_undo.reset, _undo.set(undo))
         connection = engine.connect()

@@ -116,9 +116,10 @@ class Coverage:
         return Coverage(since, until, gaps, self.host_count, self.hosts_of_hours)
 
     def list_hours_below(self, hosts: int) -> list[int]:
-        """Return the complete hours in which fewer than ``hosts`` hosts recorded."""
-        first, hours = self.since // HOUR, self.hosts_of_hours.items()
-        return [hour for hour, number in hours if hour >= first and number < hosts]
+        """Return the complete hours of the window in which fewer hosts recorded."""
+        first = self.since // HOUR
+        numbers = self.hosts_of_hours.items()
+        return [hour for hour, number in numbers if hour >= first and number < hosts]
 
     @cached_property
     def uncovered(self) -> int:
@@ -249,29 +250,31 @@ def cover(responsible: Responsible, since: int, until: int, kept_from: int) -> C
     uncovered: list[Interval] = [(since, kept_from if responsible else until)]
     hosts: set[str] = set()
     # For each service, the number of its hosts by hour.
-    numbers = []
+    counts_of_services = []
     for service, plans in responsible:
         uncovered += [silence[:2] for silence in service.silences]
-        lives = defaultdict(list)
+        lives_of_hosts = defaultdict(list)
         for row in service.rows:
             if row.plan in plans:
-                lives[row.host].append(row.covered)
+                lives_of_hosts[row.host].append(row.covered)
             else:
                 # It may have missed calls by its own clock, earlier or later than by
                 # the database's.
                 skew = min(row.skew, CLOCK_LIMIT)
                 uncovered.append((row.began_at - skew, row.heard_at + skew))
-        uncovered += find_gaps(chain.from_iterable(lives.values()), since, until)
-        number: Counter[int] = Counter()
-        for host, intervals in lives.items():
+        uncovered += find_gaps(chain(*lives_of_hosts.values()), since, until)
+        host_counts: Counter[int] = Counter()
+        for host, intervals in lives_of_hosts.items():
             hours: set[int] = set()
             for start, end in join(intervals, since, until):
                 hours.update(list_units(start, end, HOUR))
                 hosts.add(host)
-            number.update(hours)
-        numbers.append(number)
+            host_counts.update(hours)
+        counts_of_services.append(host_counts)
     hosts_of_hours = {}
     for hour in range(since // HOUR, until // HOUR):
-        hosts_of_hours[hour] = min((number[hour] for number in numbers), default=0)
+        hosts_of_hours[hour] = min(
+            (host_counts[hour] for host_counts in counts_of_services), default=0
+        )
     gaps = join(uncovered, since, until)
     return Coverage(since, until, gaps, len(hosts), hosts_of_hours)

@@ -370,12 +370,9 @@ class _Requests:
     def may_match(self, target: str) -> bool:
         """Return ``False`` if a target, as the log has it, surely matches nothing."""
         path = target.partition("?")[0]
-        return (
-            None in self._needed
-            or "/" not in path
-            or _MAY_HIDE(path) is not None
-            or not self._needed.isdisjoint(path.lower().split("/"))
-        )
+        if None in self._needed or "/" not in path or _MAY_HIDE(path) is not None:
+            return True
+        return not self._needed.isdisjoint(path.lower().split("/"))
 
     def choose(
         self, groups: list[list[Match]], status: int | None, at: int, caller: str | None
@@ -427,7 +424,7 @@ class _Requests:
     def _list_paths(self, path: str) -> Iterator[str]:
         """Yield the paths below the prefix that a target may mean, likeliest first."""
         paths = [path]
-        if path[:1] != "/":
+        if path[:1] != "/":  # perhaps a host precedes the path
             paths = [_HOST.sub("", path), path, _ANY_HOST.sub("", path)]
         if self._prefix:
             paths += [_SLASHES.sub("/", spelling) for spelling in paths]
@@ -490,8 +487,9 @@ def _read_blocks(stream: BinaryIO) -> Iterator[bytes]:
             data += more
         decompressor = _make_decompressor(data)
         if decompressor is None:
-            yield data
-            yield from iter(lambda: _read_chunk(stream), b"")
+            while data:
+                yield data
+                data = _read_chunk(stream)
             return
         while data and not decompressor.eof:
             try:
@@ -503,7 +501,7 @@ def _read_blocks(stream: BinaryIO) -> Iterator[bytes]:
         if not decompressor.eof:
             message = "compressed data that end too early"
             raise _DamagedData(message)
-        data = data.lstrip(b"\0")
+        data = data.lstrip(b"\0")  # padding between files
 
 
 def _read_chunk(stream: BinaryIO) -> bytes:
