@@ -44,48 +44,50 @@ def read_usage(
 ) -> UsageReport:
     """Read who still calls, and whether each operation may be switched off.
 
-    Calls are kept by UTC day, so those of a day are read together.
+    Calls are stored by UTC day, so those of a day cannot be told apart by time.
 
     :param database: an SQLAlchemy URL or engine of the database that ``UsageRecorder``
         writes; ``None`` reads access logs only.
-    :param plan: the plan that is in production; only time in which recorders had its
-        rules is covered. ``None`` takes those of the recorder that was heard last.
-    :param days: the number of complete UTC days to look at, besides the day so far; 1
-        to 3650.
-    :param until: the end of the window, an aware datetime, or a date that it includes;
+    :param plan: the plan that is in production: only time in which recorders had its
+        rules counts as covered. ``None`` takes the rules of the recorder that was heard
+        last.
+    :param days: the number of complete UTC days in the window, besides the day so far;
+        1 to 3650.
+    :param until: the end of the window: an aware datetime or a date, which is included;
         ``None`` is now.
     :param operations: the operations, or their names, in the order of the report;
-        ``None`` is all deprecated ones of the plan, or those of the recorders that were
-        heard last.
-    :param ignore_clients: clients that do not count as use, each as the store has it:
-        ``curl/8.5.0``.
+        ``None`` is all deprecated ones of the plan, or without a plan those of the
+        recorders that were heard last.
+    :param ignore_clients: clients that do not count as use, written as in the store,
+        such as ``curl/8.5.0``.
     :param ignore_callers: labels of callers that do not count as use.
     :param ignore_refused: whether calls without a label that got 401 or 403 do not
         count as use.
     :param min_coverage: the share of the window that has to be covered, from 0 to 1.
-    :param allow_gap: the hours of the longest gap in the coverage.
+    :param allow_gap: the hours of the longest gap in the coverage that is accepted.
     :param gone_after: the hours after which a host that is not heard any more counts as
         switched off; ``None`` is never.
-    :param service: the application to look at, of several that share the database;
-        ``None`` is all of them, and then each that knows an operation has to cover it.
+    :param service: the application to report on, if several share the database.
+        ``None`` is all of them; an operation is then covered only while every service
+        that has it records.
     :param hosts: the number of hosts that have to record in each complete hour;
         ``None`` is any.
     :param require_probe: whether each complete day needs a call by
         ``flask-notifications-check``.
-    :param logs: access logs, which prove use and never its absence: paths of files, of
-        folders or with the wildcards of a shell, or binary streams, compressed with
-        gzip, bzip2 or xz, or not. They need the plan.
+    :param logs: access logs, which prove use and never its absence. Each is a path of a
+        file or a folder, a path with the wildcards of a shell, or a binary stream; the
+        data may be compressed with gzip, bzip2 or xz. Logs need ``plan``.
     :param log_format: a regular expression for a line of the logs, with the named
         groups ``time`` and ``target``, and perhaps ``method``, ``status``, ``agent``
-        and ``user``, who is the caller, or ``json:FIELD=KEY,…`` with these fields.
+        and ``user`` (the caller); or ``json:FIELD=KEY,…`` with these names as fields.
         Without ``method``, the target is a whole request line. ``None`` is the Common
         or the Combined format.
     :param log_prefix: the path in the logs below which the application is mounted.
         ``None`` is the root.
-    :raises ValueError: naming the argument that does not fit.
-    :raises OSError: when a log cannot be opened.
-    :raises StoreUnavailable: when there is no such database, it cannot be reached, or
-        its tables are missing or have foreign content.
+    :raises ValueError: an argument does not fit; the message names it.
+    :raises OSError: a log cannot be opened.
+    :raises StoreUnavailable: the database does not exist, cannot be reached, or its
+        tables are missing or have content that no recorder has written.
     """
     options = Options(
         plan=plan,
@@ -111,10 +113,10 @@ def read_usage(
 def read_report(
     database: Database | None, options: Options, progress: Progress | None = None
 ) -> UsageReport:
-    """Read a report.
+    """Read a report from what the arguments of ``read_usage`` name.
 
-    :param progress: called with the number of days that have been read, and that of
-        all; ``None`` calls nothing.
+    :param progress: called with the number of days read so far, and that of all days;
+        ``None`` calls nothing.
     :raises ValueError: as ``read_usage``.
     :raises OSError: as ``read_usage``.
     :raises StoreUnavailable: as ``read_usage``.
