@@ -44,7 +44,7 @@ def read_usage(
 ) -> UsageReport:
     """Read who still calls, and whether each operation may be switched off.
 
-    Calls are stored by UTC day, so those of a day cannot be told apart by time.
+    Calls are stored by UTC day, so the counts of a day are read as a whole.
 
     :param database: an SQLAlchemy URL or engine of the database that ``UsageRecorder``
         writes; ``None`` reads access logs only.
