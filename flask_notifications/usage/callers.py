@@ -149,9 +149,15 @@ def list_rows(table: CallTable, until: int) -> defaultdict[str, list[CallerUsage
 
     :param until: the end of the window.
     """
-    days: defaultdict[Key, set[int]] = defaultdict(set)
+    groups: defaultdict[Key, list[array[int]]] = defaultdict(list)
     for key, packed in table.days.items():
-        days[_group(key)].update(packed[::7])  # every seventh integer is a day
+        groups[_group(key)].append(packed)
+    stops = {}
+    for group, members in groups.items():
+        days: set[int] = set()
+        for packed in members:
+            days.update(packed[::7])  # every seventh integer is a day
+        stops[group] = find_stop(days, until // DAY)
     rows: defaultdict[str, list[CallerUsage]] = defaultdict(list)
     for key, packed in table.days.items():
         operation, caller, client, source, is_ignored = key
@@ -165,7 +171,7 @@ def list_rows(table: CallTable, until: int) -> defaultdict[str, list[CallerUsage
             closed=sum(packed[6::7]),
             first_at=to_datetime(min(packed[1::7])),
             last_at=to_datetime(max(packed[2::7])),
-            stopped_on=find_stop(days[_group(key)], until // DAY),
+            stopped_on=stops[_group(key)],
             ignored=is_ignored,
             packed_days=packed,
         )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from flask_notifications.usage import store
 
 from .callers import CallTable
 from .connections import LOCK_LIMIT, Database, backend, connect, open_engine, read_clock
+from .counts import ANSWERED, REFUSED
 from .coverage import RecorderRow, Service, find_responsible
 from .logs import LogReading
 from .options import Options, Window
@@ -26,8 +27,6 @@ from .times import DAY
 
 # Rows that are fetched at once.
 _ROWS = 10_000
-# The places of the labels and of the numbers in a row of the table of usage.
-_LABELS, _NUMBERS = slice(2, 5), slice(6, None)
 # The most days that are searched for a matched request.
 _MAX_DAYS = 4_000
 
@@ -245,9 +244,7 @@ class _Reader:
         query = query.order_by(*store.usage.primary_key)
         rows = self._connection.execute(query.execution_options(yield_per=_ROWS))
         days = window.until // DAY + 1 - first
-        for (day, operation), group in groupby(
-            rows, key=attrgetter("day", "operation")
-        ):
+        for (day, operation), group in groupby(rows, key=itemgetter(0, 1)):
             if progress is not None:
                 progress(day - first, days)
             self._add(day, str(self._decode(operation)), group)
@@ -255,11 +252,12 @@ class _Reader:
     def _add(self, day: int, operation: str, group: Iterable[Any]) -> None:
         """Add the rows of all recorders for a day and an operation to the table."""
         rows = []
-        for row in group:
-            origin = self._origin_of(row.recorder)
+        # Columns by their place: there may be millions of rows.
+        for _day, _operation, caller, client, source, recorder, *numbers in group:
+            origin = self._origin_of(recorder)
             if self._options.service in {None, origin[0]}:
-                rows.append((row[_LABELS], row[_NUMBERS]))
-                if row.answered or row.refused:
+                rows.append(((caller, client, source), numbers))
+                if numbers[ANSWERED] or numbers[REFUSED]:
                     self._matched[operation].add(origin)
         for labels, numbers in limit_pairs(rows).items():
             caller, client, source = map(self._decode, labels)

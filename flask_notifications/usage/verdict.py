@@ -138,6 +138,8 @@ class Judge:
         call by that client on that day. Clients are compared, because a caller may have
         different labels in both.
         """
+        if not logged:
+            return []
         # The clients in the record, by day.
         recorded: defaultdict[int, set[str | None]] = defaultdict(set)
         for row in rows:
