@@ -1,5 +1,7 @@
-"""Configure pytest: run the examples of the documentation, sort and mark tests, and set
-the profiles of Hypothesis.
+"""Configure pytest.
+
+It runs the examples of the documentation, sorts and marks tests, and sets the profiles
+of Hypothesis.
 """
 
 import os
@@ -73,20 +75,15 @@ pytest_collect_file = (
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not collect slow folders when slow tests are deselected, because importing
-    them takes seconds.
-    """
-    return (
-        True
-        if config.option.markexpr == "not slow" and collection_path.name in SLOW_FOLDERS
-        else None
-    )
+    """Do not collect slow folders for fast tests: importing them takes seconds."""
+    is_slow = collection_path.name in SLOW_FOLDERS
+    if is_slow and config.option.markexpr == "not slow":
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort tests, mark them as slow by folder and service, and ignore the warnings from
-    importing Pyramid.
-    """
+    """Sort tests, mark slow ones, and ignore the warnings from importing Pyramid."""
     items.sort(key=lambda item: item.path.parent.name not in LONGEST)
     for item in items:
         folders = item.path.relative_to(ROOT).parent.parts

@@ -1,4 +1,7 @@
-"""Make the README's links absolute for the package index; all else is in pyproject.toml."""
+"""Make the README's links absolute for the package index.
+
+Everything else is in pyproject.toml.
+"""
 
 import re
 import tomllib

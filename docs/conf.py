@@ -74,8 +74,10 @@ nitpick_ignore_regex = [
 def skip_member(
     _app: Any, _kind: str, name: str, member: object, *_others: object
 ) -> bool | None:
-    """Leave out what the page says elsewhere: attributes of named tuples are parameters,
-    and two storages define the methods of the protocol.
+    """Leave out what the page says elsewhere.
+
+    Attributes of named tuples are parameters, and two storages define the methods of
+    the protocol.
     """
     is_alias = str(member.__doc__).startswith("Alias for field")
     owner = getattr(member, "__qualname__", "").partition(".")[0]

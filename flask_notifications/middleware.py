@@ -1,5 +1,4 @@
-"""A WSGI middleware that matches requests to operations, unifies their sessions and
-announces the retirement.
+"""A WSGI middleware that announces the retirement of operations, and closes them.
 
 Changes the environ of a matched request, wraps ``start_response`` and calls observers.
 Knows no framework, no storage and no byte of a body. Standard library only: after
@@ -177,8 +176,9 @@ class DeprecationMiddleware:
     def __call__(
         self, environ: WSGIEnvironment, start_response: StartResponse
     ) -> Iterable[bytes]:
-        """Pass a request to the application, and announce the retirement if it matches
-        (PEP 3333).
+        """Pass a request to the application, and announce the retirement if it matches.
+
+        Called by the server (PEP 3333).
         """
         if not self._is_checked:
             _refuse_loop(self._app, self)
@@ -223,8 +223,7 @@ class DeprecationMiddleware:
         environ: WSGIEnvironment,
         failures: list[_Failure],
     ) -> Decision:
-        """Decide about a request that matches a deprecated operation: who calls, which
-        operation and phase apply, and which headers announce it.
+        """Decide who calls, which operation and phase apply, and what announces them.
 
         Errors of the clock, ``identify`` and ``closing`` are added to ``failures``;
         ``__call__`` logs them once the session ID has left the environ.
@@ -356,10 +355,10 @@ class _Exchange:
             self._origin = origin_of(environ)
 
     def run(self, app: WSGIApplication) -> Iterable[bytes]:
-        """Call an application and return its own iterable: a server cannot use sendfile
-        if it is wrapped.
+        """Call an application, and return its own iterable.
 
-        It is wrapped only if there are observers and the response has not started yet.
+        A server cannot use sendfile for a wrapped one. It is wrapped only if there are
+        observers and the response has not started yet.
         """
         try:
             body = app(self._environ, self.start)
@@ -395,15 +394,15 @@ class _Exchange:
         return write
 
     def _reached_operation(self, status: str | None) -> bool:
-        """Return whether the application took the request for the operation; a 404 or
-        405 to a lookalike shows that it did not.
+        """Return whether the application took the request for the operation.
+
+        A 404 or 405 to a lookalike shows that it did not.
         """
         is_lookalike = self._decision.match.is_lookalike
         return not is_lookalike or _status_code(status) not in NOT_REACHED
 
     def settle(self, status: str | None) -> None:
-        """Report the call to the observers; only the first call of this method does
-        anything.
+        """Report the call to the observers, once.
 
         ``run`` and ``start`` call it as soon as there are both a status and an
         iterable.
@@ -450,8 +449,9 @@ class _Exchange:
         return [*lines, *announcement.lines]
 
     def _edit(self, lines: HeaderList) -> HeaderList:
-        """Return the headers with the announcement, where it has to change others: for
-        caches, for pages of other origins and for sessions in the URL.
+        """Return the headers with the announcement, where others have to change.
+
+        That is for caches, for pages of other origins and for sessions in the URL.
         """
         headers, decision = ResponseHeaders(lines), self._decision
         announcement, names = decision.announcement, headers.names
@@ -480,10 +480,10 @@ class _Exchange:
 
 
 class _Unstarted:
-    """Wrap the iterable of an application that returned before it called
-    ``start_response``, as generators do.
+    """Wrap the iterable of an application that has not started its response.
 
-    If the response never starts, the call is reported without a status at the end.
+    Generators return before they call ``start_response``. If the response never
+    starts, the call is reported without a status at the end.
     """
 
     def __init__(self, body: Iterable[bytes], exchange: _Exchange) -> None:
@@ -528,8 +528,9 @@ def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> None:
 
 
 def _find_inner(layer: Any) -> Any:
-    """Return what a layer wraps, by the attributes of Flask, of Werkzeug's middlewares
-    and of this one; ``None`` if it wraps nothing.
+    """Return what a layer wraps, or ``None`` if it wraps nothing.
+
+    The attributes are those of Flask, of Werkzeug's middlewares and of this one.
     """
     for name in ("wsgi_app", "app", "_app"):
         inner = getattr(layer, name, None)
@@ -569,8 +570,9 @@ def _notify(observer: Callable[..., object], *values: object) -> None:
 
 
 def _status_code(status: str | None) -> int | None:
-    """Return the code of a status line, or ``None``; some applications send bytes,
-    which some servers take.
+    """Return the code of a status line, or ``None``.
+
+    Some applications send bytes, which some servers take.
     """
     try:
         return int(status[:3])  # type: ignore[index]
@@ -585,8 +587,9 @@ def _close_iterable(body: object) -> None:
 
 
 def _encode_mount(script_name: str) -> str:
-    """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash: two would
-    begin a host name (RFC 3986 section 4.2).
+    """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash.
+
+    Two would begin a host name (RFC 3986 section 4.2).
     """
     name = script_name.strip("/")
     if not name:
