@@ -1,6 +1,7 @@
 """The horizontal axis of a plot: places of dates, in per cent of its width."""
 
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import NamedTuple
 
 from flask_notifications.plans.policy import DeprecationPolicy
@@ -9,8 +10,8 @@ from flask_notifications.wording import short_date
 _DAY = timedelta(days=1)
 # The times that Python can represent in UTC.
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-# The most labels of an axis; more would cover each other on a phone.
-_TICKS = 4
+# The most labels of an axis, and the per cent of its width that one takes on a phone.
+_TICKS, _LABEL = 4, 23.5
 
 
 class Mark(NamedTuple):
@@ -37,14 +38,27 @@ class Axis(NamedTuple):
         return round(self.place(end) - self.place(start), 3)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the places and labels of a few dates at equal distances."""
+        """Return the places and labels of a few dates.
+
+        They are the first days of months, or at equal distances in less than two.
+        """
         length = self.until - self.since
-        parts = min(_TICKS, length // _DAY)
-        ticks = []
-        for number in range(parts):
-            date = self.since + number * length / parts
-            ticks.append((self.place(date), short_date(date)))
-        return ticks
+        dates = self._list_months()
+        if len(dates) < 2:
+            parts = min(_TICKS, length // _DAY)
+            dates = [self.since + number * length / parts for number in range(parts)]
+        return [(self.place(date), short_date(date)) for date in dates]
+
+    def _list_months(self) -> list[datetime]:
+        """Return the first days of months at equal distances, where a label fits."""
+        first = self.since.year * 12 + self.since.month  # the month after its own
+        last = self.until.year * 12 + self.until.month
+        dates = []
+        for number in range(first, last, ceil((last - first) / _TICKS) or 1):
+            date = datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)
+            if self.place(date) <= 100 - _LABEL:
+                dates.append(date)
+        return dates
 
     def marks(self, policy: DeprecationPolicy) -> list[Mark]:
         """Return the dates of a policy that are on the axis."""

@@ -118,8 +118,8 @@ class Counts:
             number = len(pairs)
             if caller is None:
                 number += len(day.pairs.get((operation, True), ()))
-            has_room = len(day.totals) < self._limit // max(3, len(self._days))
-            if number < PAIRS and has_room and _fits(caller) and _fits(client):
+            may_name = len(day.totals) < self._limit // max(3, len(self._days))
+            if number < PAIRS and may_name and _fits(caller) and _fits(client):
                 pairs.add((caller, client))
             else:
                 name = (operation, *name_others(client), source)

@@ -1,6 +1,7 @@
 """The axes, labels, durations and dates of the pages."""
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -17,15 +18,19 @@ from tests.pages.reports import DAY, NOW, utc
             utc(2026, 12, 20),
             ["20 Nov 2026", "27 Nov 2026", "5 Dec 2026", "12 Dec 2026"],
         ),
+        (utc(2027, 3, 20), ["1 Dec 2026", "1 Jan 2027", "1 Feb 2027"]),
+        (utc(2027, 11, 20), ["1 Dec 2026", "1 Mar 2027", "1 Jun 2027"]),
+        (utc(9999, 12, 31), ["1 Dec 2026", "1 Apr 4020", "1 Aug 6013", "1 Dec 8006"]),
     ],
-    ids=["two days", "a month"],
+    ids=["two days", "a month", "a quarter", "a year", "all of time"],
 )
-def test_a_few_dates_divide_an_axis(until: datetime, labels: list[str]) -> None:
+def test_the_labels_of_an_axis_are_at_the_starts_of_months(
+    until: datetime, labels: list[str]
+) -> None:
     ticks = Axis(utc(2026, 11, 20), until).ticks()
     assert [label for _place, label in ticks] == labels
-    assert [place for place, _label in ticks] == [
-        100 * number / len(labels) for number in range(len(labels))
-    ]
+    places = [place for place, _label in ticks] + [100]
+    assert min(right - left for left, right in pairwise(places)) > 23
 
 
 def test_a_date_outside_of_an_axis_is_placed_at_its_end() -> None:
