@@ -413,7 +413,7 @@ class _Exchange:
         if not self._reached_operation(status):
             return
         decision = self._decision
-        # Neither label may contain a session ID.
+        # Session IDs that the caller's label and the client's name must not contain.
         source = None
         if isinstance(self.session, SessionCredential):
             source, session_ids = self.session.source, [self.session.value]

@@ -265,7 +265,8 @@ def fill_in(template: str, parameters: Mapping[str, str]) -> str:
     """Return a template with the parameters in braces and ``**`` filled in.
 
     The values are WSGI strings, and are percent-encoded. The rest begins with its own
-    slash, so it replaces ``/**``. A path that would become empty is ``/``.
+    slash, so it replaces ``/**``, or ``**`` alone where no slash precedes it. A path
+    that would lose its leading slash keeps it.
     """
     filled = template
     for name, value in parameters.items():
@@ -599,10 +600,11 @@ class OperationTable:
         *,
         is_lookalike: bool = False,
     ) -> list[Match]:
-        """Return a match for each operation of a path that some router chooses.
+        """Return a match for each operation that some router chooses for a path.
 
-        The matches list every header that the choice depended on. In doubt, the
-        conditions of a deprecated operation hold, and those of a live one do not.
+        The matches list every header that the choice depended on. Where it is unclear
+        whether conditions hold, those of a deprecated operation do, and those of a
+        live one do not.
         """
         path = path or "/"
         winners: dict[str, Operation] = {}
@@ -618,9 +620,10 @@ class OperationTable:
                 is_live = operation.name in self._live
                 if are_fulfilled(conditions, sent, is_live=is_live):
                     fulfilled.append(operation)
+            chosen = fulfilled
             if len(fulfilled) > 1:
-                fulfilled = _find_winners(fulfilled, accepted, path)
-            for winner in fulfilled:
+                chosen = _find_winners(fulfilled, accepted, path)
+            for winner in chosen:
                 winners[winner.name] = winner
         matches = []
         for winner in winners.values():
@@ -634,7 +637,8 @@ class OperationTable:
     def _is_surely_live(self, matches: list[Match], path: str) -> bool:
         """Return whether all matches are live, and one is spelled exactly as the path.
 
-        Then no lenient reading can matter.
+        By the rule of ``find``, lenient readings then do not count. The match must be
+        safe, because a router may resolve its dot segments and get another path.
         """
         is_exact = False
         spelling = path.removesuffix("/")
@@ -732,27 +736,30 @@ class Clash(NamedTuple):
 
 
 def find_clashes(operations: Iterable[tuple[Operation, bool]]) -> Iterator[Clash]:
-    """Yield each clash between two operations.
+    """Yield each clash of an operation with an earlier one.
 
-    Two deprecated ones clash if they differ only in letter case or parameter names, a
-    live one and a deprecated one if they differ only in these names.
+    Two deprecated operations clash if they differ only in letter case or parameter
+    names. A live one and a deprecated one clash only if their letter case is the same
+    too. Two live ones never clash.
 
     :param operations: each with whether it is live.
     """
-    shapes: dict[Shape, int] = {}
-    # A live operation may differ from a deprecated one in letter case alone.
+    # The first operation of each spelling, and whether it is live.
     spellings: dict[object, tuple[int, bool]] = {}
+    # The first deprecated operation of each shape, in any letter case.
+    shapes: dict[Shape, int] = {}
     for place, (operation, is_live) in enumerate(operations):
         shape = operation.template.shape
         spelling = (shape, tuple(operation.template.spelled))
-        first, is_first_live = spellings.setdefault(spelling, (place, is_live))
-        if is_live != is_first_live:
+        same_spelling, was_live = spellings.setdefault(spelling, (place, is_live))
+        if is_live != was_live:
             difference = "more than parameter names, because only one of them is live"
-            yield Clash(place, first, difference)
+            yield Clash(place, same_spelling, difference)
         elif not is_live:
-            first = shapes.setdefault(shape, place)
-            if first != place:
-                yield Clash(place, first, "more than letter case and parameter names")
+            same_shape = shapes.setdefault(shape, place)
+            if same_shape != place:
+                difference = "more than letter case and parameter names"
+                yield Clash(place, same_shape, difference)
 
 
 def template_shape(operation: Operation) -> Shape:

@@ -186,9 +186,11 @@ class UsageRecorder:
         """Write all counts within fifteen seconds, and end the thread.
 
         A later call opens the recorder again.
-        If a signal handler calls this while it interrupts the counting of a call, the
-        lock stays taken. After a second this then only writes the counts, and the
-        recorder is closed when the process ends.
+
+        A signal handler may call this when it has interrupted the counting of a call.
+        The interrupted code holds the lock, and cannot release it before the handler
+        returns. So after a second, this only writes the counts, and the recorder is
+        closed when the process ends.
         """
         if self._process != os.getpid():
             return
@@ -226,7 +228,8 @@ class UsageRecorder:
 
         A forked child must not use its parent's locks, counts and connections.
         """
-        # One thread of a process does this; a forked child replaces the lock.
+        # The first thread to get this lock does the work, and the others find it done.
+        # ``_after_fork_in_child`` gives a forked child a new one.
         with _beginning[0]:
             if self._process == os.getpid():  # another thread was faster
                 return
@@ -242,9 +245,10 @@ class UsageRecorder:
             self._process = os.getpid()
 
     def _tell_time(self) -> int:
-        """Return the time in microseconds.
+        """Return the time in microseconds, from which durations are computed.
 
-        It is that of ``clock`` in tests, and otherwise of the monotonic clock.
+        It is that of ``clock`` in tests, and otherwise of the monotonic clock, which
+        nobody can set. The date comes from the database.
         """
         if self._own_clock is None:
             return time.monotonic_ns() // 1000

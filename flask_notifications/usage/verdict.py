@@ -73,7 +73,8 @@ class Judge:
         """
         has_store = self._snapshot.has_store
         all_rows = self._rows[name]
-        # The evidence: the record, which logs only check; without a store, the logs.
+        # The numbers come from the record, or without a store from the logs. Beside a
+        # record, logs only show use, and calls that the record has missed.
         rows = [row for row in all_rows if not (has_store and row.is_logged)]
         counted = self._select_use(rows)
         responsible = self._find_responsible(name, self._since)
@@ -82,6 +83,7 @@ class Judge:
         if has_store:
             logged = self._select_use([row for row in all_rows if row.is_logged])
             reasons += _describe_use(logged, " in the logs")
+            # It is never the only reason: logged calls are use, as the line above says.
             reasons += self._find_unrecorded(rows, logged, coverage.gaps)
         verdict = Verdict.IN_USE
         if not reasons:
@@ -123,11 +125,13 @@ class Judge:
     def _shows_refused(self, row: CallerUsage) -> bool:
         """Return whether the report shows the refused calls of a row.
 
-        With ``--ignore-refused`` those without a label do not count as use, but are
-        shown.
+        With ``--ignore-refused``, those without a label are in ignored rows of their
+        own, but are shown all the same. Those of probes never are.
         """
+        if not row.ignored:
+            return True
         is_unlabelled = row.caller is None and not is_probe(row.client)
-        return not row.ignored or (self._options.ignore_refused and is_unlabelled)
+        return self._options.ignore_refused and is_unlabelled
 
     def _find_unrecorded(
         self, rows: _Rows, logged: _Rows, gaps: Sequence[Interval]
@@ -179,7 +183,8 @@ class Judge:
         self, responsible: Responsible, since: int, until: int
     ) -> Coverage:
         """Return the coverage of a window, as ``self._coverage_of`` caches it."""
-        # Computed once for the whole window; later ones are cut out of it.
+        # Compute the coverage of the whole window once, and derive from it that of any
+        # window that begins later.
         if since > self._since:
             coverage = self._coverage_of(responsible, self._since, self._until)
             return coverage.move(since, until)
@@ -329,7 +334,9 @@ class Judge:
         """
         causes = []
         began = [row.began_at for row in service.rows if row.plan in plans]
-        begins_at = max(self._snapshot.kept_from, min(began, default=0))
+        # If no recorder had these rules, the cause is not youth, but "rules" below.
+        first_began_at = min(began, default=0)
+        begins_at = max(self._snapshot.kept_from, first_began_at)
         if begins_at > self._since:
             message = (
                 "in this window, nothing was recorded with these rules before "
