@@ -4,6 +4,7 @@ from importlib import metadata
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 
 REPOSITORY = "https://github.com/flask-notifications/flask-notifications"
 
@@ -86,20 +87,22 @@ def skip_member(
     return True if is_alias or is_repeated or is_test else None
 
 
-def fold_parameters(_app: Any, document: nodes.document, page: str) -> None:
-    """Fold the parameters of the Python page, so that it fits a few screens."""
-    for fields in list(document.findall(nodes.field_list)) if page == "python" else []:
-        start = "<details><summary>Parameters, results and errors</summary>"
-        fields.replace_self(
-            [
-                nodes.raw("", start, format="html"),
-                fields.deepcopy(),
-                nodes.raw("", "</details>", format="html"),
-            ]
-        )
+def fold_objects(_app: Any, document: nodes.document, page: str) -> None:
+    """Fold the objects of the Python page, so that it fits a few screens.
+
+    The first paragraph of each stays visible.
+    """
+    if page != "python":
+        return
+    start = "<details><summary>Details</summary>"
+    for described in document.findall(addnodes.desc):
+        content = described[-1]
+        if len(content) > 1 and not isinstance(described.parent, addnodes.desc_content):
+            content.insert(1, nodes.raw("", start, format="html"))
+            content.append(nodes.raw("", "</details>", format="html"))
 
 
 def setup(app: Any) -> None:
     """Register the functions above with Sphinx."""
     app.connect("autodoc-skip-member", skip_member)
-    app.connect("doctree-resolved", fold_parameters)
+    app.connect("doctree-resolved", fold_objects)
