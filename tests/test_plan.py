@@ -16,7 +16,8 @@ from flask_notifications import (
 )
 from flask_notifications.plans import Event, next_event, schedule
 from flask_notifications.plans.mistakes import plan_warnings
-from flask_notifications.plans.overlaps import find_rivals
+from flask_notifications.plans.operations import template_shape
+from flask_notifications.plans.overlaps import find_rivals, share_method
 from tests.growth import grows_linearly
 
 
@@ -164,6 +165,27 @@ def test_the_work_on_warnings_grows_linearly() -> None:
     assert grows_linearly(partial(plan_warnings, at=date(8)), make_plan)
 
 
+@pytest.mark.parametrize(
+    ("method", "other", "is_shared"),
+    [
+        ("GET", "GET", True),
+        ("GET", "HEAD", True),
+        ("GET", "*", True),
+        ("OPTIONS", "*", False),
+        ("GET", "POST", False),
+        ("HEAD", "POST", False),
+    ],
+)
+def test_two_operations_may_share_a_method(
+    method: str, other: str, is_shared: bool
+) -> None:
+    shapes = []
+    for name in (method, other):
+        shapes.append(template_shape(Operation("report", name, "/reports")))
+    assert share_method(*shapes) is is_shared
+    assert share_method(*reversed(shapes)) is is_shared
+
+
 LONG = "".join(f"/{{{name}}}" for name in "abcdefghijklmnopqrst") + "/z"
 RIVALS = [
     ("/a/{x}", "/A/b/"),
@@ -171,6 +193,7 @@ RIVALS = [
     ("/a/{x}", "/a"),
     ("/x/{y}/export", "/export"),
     ("/x/{y}/export", "/x/export/"),
+    ("/w/x/{y}/export", "/w/export"),
     ("/{x}/{y}/{z}", "/"),
     ("/a/**", "/A"),
     ("/a/**", "/{x}/b/**"),
