@@ -14,6 +14,7 @@ import pytest
 
 from flask_notifications.usage import read_usage
 from tests.middleware import PLAN
+from tests.servers.apache import running_apache
 from tests.servers.app import LARGE
 from tests.servers.nginx import proxying
 from tests.servers.process import (
@@ -232,19 +233,10 @@ http://:{port} {{
 }}
 """
 APACHE = """
-{modules}
-ServerName localhost
-Listen 127.0.0.1:{port}
-User www-data
-Group www-data
-DefaultRuntimeDir {folder}
-PidFile {folder}/apache.pid
-ErrorLog {folder}/error.log
 LogFormat "%h %l %u %t \\"%r\\" %>s %b \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\"" combined
 CustomLog {folder}/access.log combined
 ProxyPass / http://127.0.0.1:{upstream}/ nocanon
 """
-MODULES = ["mpm_event", "authn_core", "authz_core", "proxy", "proxy_http"]
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 
 
@@ -278,14 +270,6 @@ def run_caddy(log: str, upstream: int, folder: Path) -> AbstractContextManager[S
     return running_with(CADDY, command, folder, log=log, upstream=upstream)
 
 
-def run_apache(upstream: int, folder: Path) -> AbstractContextManager[Server]:
-    command = [program_or_skip("apache2"), "-D", "FOREGROUND", "-f"]
-    modules = ""
-    for name in MODULES:
-        modules += f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"
-    return running_with(APACHE, command, folder, upstream=upstream, modules=modules)
-
-
 origin = server_fixture([gunicorn("gthread")])
 
 
@@ -317,7 +301,9 @@ def test_calls_are_counted_in_logs_that_servers_wrote(tmp_path: Path) -> None:
     with (
         serving(gunicorn("gthread"), folders[0]) as origin,
         run_nginx(find_log("nginx"), origin.port, folders[1]) as proxy,
-        run_apache(proxy.port, folders[2]) as front,
+        running_apache(
+            APACHE, ("proxy", "proxy_http"), folders[2], upstream=proxy.port
+        ) as front,
     ):
         for target in (LIST, f"{LIST}?sessionId=alice-0001", f"{LIST}7", '/"\\%00\xe9'):
             front.ask("GET", target, *headers)

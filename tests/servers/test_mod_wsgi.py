@@ -7,8 +7,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.servers.process import ROOT, running_with
-from tests.services import program_or_skip, service_or_skip
+from tests.servers.apache import running_apache
+from tests.servers.process import ROOT
+from tests.services import service_or_skip
 
 MODULE = Path("/usr/lib/apache2/modules/mod_wsgi.so")
 # Debian's Python runs it, so it imports only what needs nothing but the standard library.
@@ -36,19 +37,7 @@ def shop(environ, start_response):
 
 application = DeprecationMiddleware(shop, plan)
 """
-# The braces are those of running_with.
-CONF = """
-LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
-LoadModule authn_core_module /usr/lib/apache2/modules/mod_authn_core.so
-LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
-LoadModule wsgi_module {module}
-ServerName localhost
-Listen 127.0.0.1:{port}
-User www-data
-Group www-data
-DefaultRuntimeDir {folder}
-PidFile {folder}/apache.pid
-ErrorLog {folder}/error.log
+SITE = """
 LogFormat "%h %l %u %t \\"%m %H\\" %>s %b" safe
 CustomLog {folder}/access.log safe
 WSGIDaemonProcess shop python-path={folder} threads=2
@@ -72,8 +61,7 @@ def folder() -> Iterator[Path]:
 
 def test_mod_wsgi_announces_and_closes_below_its_alias(folder: Path) -> None:
     service_or_skip("mod_wsgi", MODULE.exists())
-    command = [program_or_skip("apache2"), "-D", "FOREGROUND", "-f"]
-    with running_with(CONF, command, folder, module=MODULE) as server:
+    with running_apache(SITE, ("wsgi",), folder) as server:
         path = "/shop/API/Notification/"
         header = server.ask("GET", path, "Authorization: Bearer alice-0001")
         assert f"alice-0001 {path}".encode() in header.body
