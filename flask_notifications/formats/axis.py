@@ -40,7 +40,8 @@ class Axis(NamedTuple):
     def ticks(self) -> list[tuple[float, str]]:
         """Return the places and labels of a few dates.
 
-        They are the first days of months, or at equal distances in less than two.
+        They are the first days of months if two of them fit, and otherwise divide the
+        axis into equal parts.
         """
         length = self.until - self.since
         dates = self._list_months()
