@@ -16,7 +16,6 @@ from flask_notifications import (
 )
 from flask_notifications.plans import Event, next_event, schedule
 from flask_notifications.plans.mistakes import plan_warnings
-from flask_notifications.plans.operations import template_shape
 from flask_notifications.plans.overlaps import find_rivals, share_method
 from tests.growth import grows_linearly
 
@@ -181,7 +180,7 @@ def test_two_operations_may_share_a_method(
 ) -> None:
     shapes = []
     for name in (method, other):
-        shapes.append(template_shape(Operation("report", name, "/reports")))
+        shapes.append(Operation("report", name, "/reports").template.shape)
     assert share_method(*shapes) is is_shared
     assert share_method(*reversed(shapes)) is is_shared
 

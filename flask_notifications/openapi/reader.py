@@ -15,7 +15,6 @@ from flask_notifications.plans.operations import (
     REST,
     Operation,
     Shape,
-    template_shape,
 )
 from flask_notifications.plans.overlaps import Overlaps, is_more_specific, share_method
 from flask_notifications.plans.policy import DeprecationPolicy
@@ -164,7 +163,7 @@ class _Reader:
         for entry in self._entries:
             if entry.policy is None and not _is_taken(entry.operation, deprecated):
                 continue
-            first = by_shape.setdefault(template_shape(entry.operation), entry)
+            first = by_shape.setdefault(entry.operation.template.shape, entry)
             is_equal = entry.policy == first.policy
             if not is_equal or entry.operation.successor != first.operation.successor:
                 self.errors.append(
@@ -385,8 +384,9 @@ def _is_taken(operation: Operation, deprecated: Overlaps) -> bool:
 
     More specific deprecated operations are meant to, so they do not count.
     """
-    shape = template_shape(operation)
-    for other in map(template_shape, deprecated.find(shape)):
+    shape = operation.template.shape
+    for rival in deprecated.find(shape):
+        other = rival.template.shape
         if share_method(shape, other) and not is_more_specific(other, shape):
             return True
     return False

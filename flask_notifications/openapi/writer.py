@@ -15,7 +15,6 @@ from flask_notifications.plans.operations import (
     OperationTable,
     Shape,
     decode_path,
-    template_shape,
 )
 from flask_notifications.plans.plan import Plan, deprecated_operations
 from flask_notifications.plans.policy import DeprecationPolicy
@@ -244,7 +243,7 @@ def _find_whole_operations(plan: Plan) -> OperationTable | None:
             live.append(whole)
         elif has_conditions:
             continue
-        shape = template_shape(whole)
+        shape = whole.template.shape
         # A live operation with conditions replaces a deprecated one without.
         if has_conditions or shape not in by_shape:
             by_shape[shape] = whole

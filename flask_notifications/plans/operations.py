@@ -762,14 +762,6 @@ def find_clashes(operations: Iterable[tuple[Operation, bool]]) -> Iterator[Clash
                 yield Clash(place, same_shape, difference)
 
 
-def template_shape(operation: Operation) -> Shape:
-    """Return the shape of an operation, which no two deprecated ones of a table share.
-
-    For other modules, which need not know ``Template``.
-    """
-    return operation.template.shape
-
-
 def _split(path: str) -> list[str]:
     """Return the segments of a path that begins with a slash, less a trailing slash."""
     return path.removesuffix("/").split("/")[1:]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 
-from .operations import ANY_METHOD, Node, Operation, Shape, template_shape
+from .operations import ANY_METHOD, Node, Operation, Shape
 
 # The segments of a template, with ``None`` for a parameter.
 Segments = tuple[str | None, ...]
@@ -41,8 +41,8 @@ class Overlaps:
         # Trees of the operations with this number of segments, and of all subtrees.
         self._trees: defaultdict[int | None, Node] = defaultdict(Node)
         for operation in operations:
-            segments = operation.template.shape.segments
-            length = None if operation.template.is_subtree else len(segments)
+            shape = operation.template.shape
+            length = None if shape.has_slash is None else len(shape.segments)
             self._trees[length].add(operation)
 
     def find(self, shape: Shape) -> Iterator[Operation]:
@@ -91,7 +91,7 @@ def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
         operation.name: set() for operation in operations
     }
     for operation in operations:
-        shape = template_shape(operation)
+        shape = operation.template.shape
         readings = {shape.segments}
         if shape.has_slash is not None:
             readings = _resolve_parameters(shape.segments)

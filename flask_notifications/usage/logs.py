@@ -29,7 +29,6 @@ from flask_notifications.plans.operations import (
     Match,
     OperationTable,
     decode_path,
-    template_shape,
 )
 from flask_notifications.plans.plan import Plan
 from flask_notifications.plans.policy import DeprecationPolicy, Phase
@@ -357,7 +356,7 @@ class _Requests:
         self._needed: set[str | None] = set()
         self._literals = {"", *prefix.split("/")}
         for operation, policy in plan.items():
-            literals = [part for part in template_shape(operation).segments if part]
+            literals = [part for part in operation.template.shape.segments if part]
             self._literals.update(literals)
             if policy is not None:
                 self._needed.add(max(literals, key=len, default=None))
