@@ -108,9 +108,9 @@ class Counts:
     def _admit(self, day: _Day, name: Name, at: int) -> Total:
         """Add a total for a name that the day does not have yet, and return it.
 
-        Beyond the limits it is that of ``OTHER``. Pairs without a caller fill only the
-        places that pairs with one have left, and never take theirs, so that nobody can
-        push out labelled callers by inventing clients.
+        Beyond the limits it is that of ``OTHER``. Pairs without a caller get only the
+        places that pairs with a caller leave free, so nobody can push out labelled
+        callers by inventing clients.
         """
         operation, caller, client, source = name
         pairs = day.pairs.setdefault((operation, caller is not None), set())

@@ -80,7 +80,7 @@ def length(intervals: Iterable[Interval]) -> int:
 class Silence(NamedTuple):
     """The time for which nobody knows whether a recorder was alive.
 
-    It begins at the last sign of life of a recorder that has not said goodbye, and ends
+    It begins at the last sign of life of a recorder that has not ended cleanly. It ends
     when another one declared it gone, or with the window. ``is_lost`` says whether its
     next sign of life is overdue, so that it has probably crashed.
     """

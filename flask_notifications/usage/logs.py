@@ -1,8 +1,8 @@
 """Read the calls in access logs, by the rules of the middleware.
 
 A log proves use and never its absence, so nothing follows from lines that are missing
-or unreadable. Of a call, no more is kept than a recorder keeps. Knows neither the store
-nor coverage.
+or unreadable. Keeps no more of a call than a recorder does. Knows neither the store nor
+coverage.
 """
 
 import bz2
@@ -249,7 +249,7 @@ class _Reader:
             self._note_unreadable(name, number + 1, str(error))
 
     def _read_lines(self, lines: list[str], name: str, number: int) -> None:
-        """Read some lines of a log, which follow the first ``number`` ones."""
+        """Read the lines of a log that follow its first ``number`` lines."""
         split, may_match = self._format.split, self._requests.may_match
         reading = self.reading
         latest: str | None = ""
